@@ -1,7 +1,9 @@
 package factory
 
 import (
+	"net/url"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -33,4 +35,22 @@ func (s EndpointSpec) Validate() FieldErrors {
 		errs.Add("cluster", "Choose the cluster this endpoint leads to.")
 	}
 	return errs
+}
+
+// BaseURL is what clients set as the base of the OpenAI API: the endpoint's host
+// name under the scheme and port that the gateway is reached at, or the gateway's
+// own address when the endpoint has no name.
+func (e Endpoint) BaseURL(gateway string) string {
+	u, err := url.Parse(gateway)
+	if err != nil || u.Host == "" {
+		return strings.TrimRight(gateway, "/") + "/v1"
+	}
+	if port := u.Port(); e.Hostname != "" {
+		u.Host = e.Hostname
+		if port != "" {
+			u.Host += ":" + port
+		}
+	}
+	u.Path, u.RawQuery, u.Fragment = "/v1", "", ""
+	return u.String()
 }

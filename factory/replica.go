@@ -55,6 +55,10 @@ type ReplicaSpec struct {
 	ContextLength int               `json:"context_length,omitempty"`
 	PrefixCaching bool              `json:"prefix_caching"`
 	Embedding     bool              `json:"embedding,omitempty"`
+	// Unified is set by the agent, from its own hardware, before it starts the
+	// engine: the assigned GPU shares the machine's memory, which default memory
+	// fractions do not fit.
+	Unified bool `json:"unified,omitempty"`
 }
 
 // ReplicaStatus is what an agent says about one replica.

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"tokenfactory/factory"
@@ -92,5 +93,10 @@ func checkNew[T any](ctx context.Context, errs factory.FieldErrors, noun, name s
 // inTx runs one form's work in a transaction and sorts its failure: what is wrong
 // with fields comes back as such, everything else as an error.
 func inTx(ctx context.Context, s *store.Store, work func(tx *store.Store) error) (factory.FieldErrors, error) {
-	return fieldErrors(s.InTx(ctx, work))
+	err := s.InTx(ctx, work)
+	var errs factory.FieldErrors
+	if errors.As(err, &errs) {
+		return errs, nil
+	}
+	return nil, err
 }

@@ -1,7 +1,11 @@
 package metrics
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -24,11 +28,7 @@ func (b *Bucket) Merge(o Bucket) error {
 	if b.Name != o.Name {
 		return fmt.Errorf("merge %s into %s", o.Name, b.Name)
 	}
-	if o.Count > 0 && (b.Count == 0 || o.Max > b.Max) {
-		b.Max = o.Max
-	}
-	b.Count += o.Count
-	b.Sum += o.Sum
+	// The sketches first: when one cannot be read, b stays as it was.
 	switch {
 	case len(o.Sketch) == 0:
 	case len(b.Sketch) == 0:
@@ -43,6 +43,11 @@ func (b *Bucket) Merge(o Bucket) error {
 		}
 		b.Sketch = s.Encode()
 	}
+	if o.Count > 0 && (b.Count == 0 || o.Max > b.Max) {
+		b.Max = o.Max
+	}
+	b.Count += o.Count
+	b.Sum += o.Sum
 	return nil
 }
 
@@ -82,4 +87,21 @@ func Spread(fine []Bucket) ([]Bucket, error) {
 		}
 	}
 	return out, nil
+}
+
+// Check reports why a bucket must not be kept. Buckets come from agents over the
+// network, and one with a broken sketch would break every chart it is in.
+func (b Bucket) Check() error {
+	_, known := slices.BinarySearchFunc(Resolutions, b.Step, func(r Resolution, step time.Duration) int { return cmp.Compare(r.Step, step) })
+	switch {
+	case b.DeploymentID == "" || b.Name == "":
+		return errors.New("bucket without a deployment or a name")
+	case !known || !b.Start.Equal(b.Start.Truncate(b.Step)):
+		return fmt.Errorf("bucket of %s at %s is none that is kept", b.Step, b.Start)
+	case !(b.Count > 0) || math.IsInf(b.Count, 0) || math.IsNaN(b.Sum) || math.IsInf(b.Sum, 0) || math.IsNaN(b.Max) || math.IsInf(b.Max, 0):
+		return fmt.Errorf("bucket of %s with count %v, sum %v and peak %v", b.Name, b.Count, b.Sum, b.Max)
+	case (ShapeOf(b.Name) == Latency) != (len(b.Sketch) > 0):
+		return fmt.Errorf("bucket of %s with %d bytes of sketch", b.Name, len(b.Sketch))
+	}
+	return checkEncoded(b.Sketch)
 }

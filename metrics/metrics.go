@@ -24,6 +24,14 @@ const (
 	// Abandoned is how long clients had waited that left before their first token.
 	// It is kept apart: percentiles that lose the slowest flatter.
 	Abandoned Name = "abandoned"
+	// What engines measure of themselves, from their own histograms. The names
+	// differ from the gateway's so that the two can never be added by mistake.
+	EngineTTFT    Name = "engine_ttft"
+	EngineITL     Name = "engine_itl"
+	EngineE2E     Name = "engine_e2e"
+	EngineQueue   Name = "engine_queue"
+	EnginePrefill Name = "engine_prefill"
+	EngineDecode  Name = "engine_decode"
 )
 
 // Shape says how observations of a metric combine.

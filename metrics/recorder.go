@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -48,8 +49,12 @@ func (c *cell) add(value float64, n int) bool {
 	if c.flushed {
 		return false
 	}
+	// Refused, not retried: one NaN would make the sum of the whole bucket NaN.
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return true
+	}
 	if c.sketch != nil && c.sketch.Add(value, float64(n)) != nil {
-		return true // not a duration: refused, not retried
+		return true // not a duration
 	}
 	if c.bucket.Count == 0 || value > c.bucket.Max {
 		c.bucket.Max = value

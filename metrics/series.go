@@ -28,6 +28,7 @@ func NewWindow(from, to, now time.Time, want time.Duration) (Window, error) {
 		return Window{}, fmt.Errorf("the range ends before it begins")
 	}
 	oldest := now.Sub(from)
+	want = min(want, steps[len(steps)-1])
 	for _, s := range steps {
 		if s < want || to.Sub(from) > MaxPoints*s || Base(s, oldest) == 0 {
 			continue
@@ -42,11 +43,11 @@ func NewWindow(from, to, now time.Time, want time.Duration) (Window, error) {
 }
 
 // Base is the coarsest kept resolution that can fill a step for data of that age,
-// or zero when none can.
+// or zero when none can. The first step of a window may begin before what is kept.
 func Base(step, age time.Duration) time.Duration {
 	for i := len(Resolutions) - 1; i >= 0; i-- {
 		r := Resolutions[i]
-		if r.Step <= step && step%r.Step == 0 && age <= r.Keep+r.Step {
+		if r.Step <= step && step%r.Step == 0 && age <= r.Keep+step {
 			return r.Step
 		}
 	}

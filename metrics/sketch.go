@@ -45,10 +45,14 @@ func (s *Sketch) Add(value float64, n float64) error {
 // Merge adds all of o to s.
 func (s *Sketch) Merge(o *Sketch) error { return s.dd.MergeWith(o.dd) }
 
-// MergeEncoded adds an encoded sketch to s without building it first.
+// MergeEncoded adds an encoded sketch to s without building it first. On an error s
+// is unchanged.
 func (s *Sketch) MergeEncoded(b []byte) error {
 	if len(b) == 0 {
 		return nil
+	}
+	if err := checkEncoded(b); err != nil {
+		return err
 	}
 	return s.dd.DecodeAndMergeWith(b)
 }

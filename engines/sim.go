@@ -1,0 +1,25 @@
+package engines
+
+import (
+	"net"
+	"strconv"
+
+	"tokenfactory/factory"
+)
+
+var simulator = Engine{
+	Name:         "sim",
+	Title:        "Simulator",
+	About:        "Makes text up at set speeds, without weights or a GPU: for demos, tests and trying limits.",
+	Port:         8000,
+	HealthPath:   "/health",
+	MetricsPath:  "/metrics",
+	Command:      []string{"tokenfactory", "sim-engine"},
+	Install:      "Put the tokenfactory program beside the agent or on its PATH.",
+	RunningUsage: "continuous_usage_stats",
+	Simulated:    true,
+	arguments: func(spec factory.ReplicaSpec, host string, port int) []string {
+		return []string{"--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--model", servedName(spec)}
+	},
+	mapping: vllmMapping, // it speaks vLLM's names
+}

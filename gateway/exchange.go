@@ -1,0 +1,296 @@
+package gateway
+
+import (
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tokenfactory/factory"
+	"tokenfactory/metrics"
+)
+
+// statusClientGone is what the ledger keeps when the client did not wait for the
+// answer. Nobody is sent it.
+const statusClientGone = 499
+
+// exchange is one client request from its header to its last byte.
+type exchange struct {
+	g       *Gateway
+	w       http.ResponseWriter
+	r       *http.Request
+	control *http.ResponseController
+	id      string // of the request, and of its ledger row
+
+	begun   time.Time // monotonic; every duration counts from here
+	beganAt time.Time // wall clock
+	ready   time.Time // admitted and read; what follows is work at engines
+
+	endpoint int // index of endpoints
+	key      factory.Key
+	request  *request
+	route    *route
+	outgoing []byte // the body for the current replica; let go with the first byte
+
+	replica  *replica // the last one tried
+	attempts int
+	waited   time.Duration // from ready to the attempt that counts
+	engines  time.Duration // spent waiting for engines, answers that are not streamed only
+
+	meter   meter
+	ttft    time.Duration // zero until a token was written
+	started bool          // a byte went to the client
+	settled bool
+	cut     bool // end the connection, not the answer
+
+	bodyRead bool
+	deadline time.Time // of writes, as last set
+}
+
+// serve finds out what is asked and answers it.
+func (x *exchange) serve() {
+	path := x.r.URL.Path
+	x.endpoint = slices.IndexFunc(endpoints[:], func(e endpoint) bool { return e.path == path })
+	list := path == "/v1/models" || strings.HasPrefix(path, "/v1/models/")
+	switch {
+	case x.endpoint < 0 && !list:
+		x.refuse(&problem{status: http.StatusNotFound, kind: typeInvalid, code: "unknown_url",
+			message: "There is nothing at " + x.r.Method + " " + quote(path) + ". This API has chat/completions, completions, embeddings and models under /v1."})
+		return
+	case list && x.r.Method != http.MethodGet && x.r.Method != http.MethodHead:
+		x.refuseMethod("GET")
+		return
+	case !list && x.r.Method != http.MethodPost:
+		x.refuseMethod("POST")
+		return
+	}
+	if x.g.closing.Load() {
+		x.refuse(unavailable("The gateway is being restarted. Try again in a moment."))
+		return
+	}
+	var p *problem
+	if x.key, p = x.g.authenticate(x.r.Context(), x.r.Header); p != nil {
+		x.refuse(p)
+		return
+	}
+	if list {
+		x.models(strings.Trim(strings.TrimPrefix(path, "/v1/models"), "/"))
+		return
+	}
+	if p = x.admit(); p != nil {
+		x.refuse(p)
+		return
+	}
+	if x.request != nil {
+		x.forward()
+	}
+}
+
+func (x *exchange) refuseMethod(allow string) {
+	x.refuse(&problem{status: http.StatusMethodNotAllowed, kind: typeInvalid, code: "method_not_allowed", allow: allow,
+		message: "This address takes " + allow + " only."})
+}
+
+// admit reads the request and lets it pass or says why not. Without a problem and
+// without a request, the client left before it had sent everything.
+func (x *exchange) admit() *problem {
+	body, p := x.readBody()
+	if p != nil || body == nil {
+		return p
+	}
+	q, p := parseRequest(body)
+	if p != nil {
+		return p
+	}
+	table, p := x.g.routes.table(x.g)
+	if p != nil {
+		return p
+	}
+	if x.route, p = table.find(q.model, x.key.TenantID, x.r.Host); p != nil {
+		return p
+	}
+	if p := x.g.spool.admits(); p != nil {
+		return p
+	}
+	if p := x.book(); p != nil {
+		return p
+	}
+	x.request = q
+	x.ready = time.Now()
+	return nil
+}
+
+// book takes one request from the limits of key and deployment.
+func (x *exchange) book() *problem {
+	var claims [2]Claim
+	n := 0
+	for _, c := range [...]Claim{
+		{"key", x.key.ID, x.key.RequestsPerMinute},
+		{"deployment", x.route.Deployment.ID, x.route.Deployment.RequestsPerMinute},
+	} {
+		if c.PerMinute > 0 {
+			claims[n] = c
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	s, err := x.g.Limits.Book(x.r.Context(), x.g.limitClock(), claims[:n])
+	if err != nil {
+		return storeProblem(err)
+	}
+	s.headers(x.w.Header())
+	if s.RetryAfter > 0 {
+		return s.refusal()
+	}
+	return nil
+}
+
+// refuse answers with a problem. The body of the request may still be arriving:
+// a client that is cut off while it sends often does not read the answer.
+func (x *exchange) refuse(p *problem) {
+	x.started = true
+	body := p.envelope()
+	h := x.w.Header()
+	p.headers(h)
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	long := !x.bodyRead && (x.r.ContentLength > 128<<10 || x.r.ContentLength < 0)
+	if long {
+		h["Connection"] = []string{"close"}
+		x.unblock()
+	}
+	x.setWriteDeadline(time.Now())
+	x.w.WriteHeader(p.status)
+	if _, err := x.w.Write(body); err != nil {
+		return
+	}
+	if long {
+		x.drain()
+	}
+}
+
+// settle writes the one ledger row of an admitted request, before its last byte
+// goes out, and counts it. It does not depend on the client still being there.
+func (x *exchange) settle(status int, flag string) {
+	if x.settled || x.request == nil {
+		return
+	}
+	x.settled = true
+	now := time.Now()
+	d := &x.route.Deployment
+	u := factory.Usage{
+		ID: x.id, TenantID: x.key.TenantID, KeyID: x.key.ID, DeploymentID: d.ID,
+		Endpoint: endpoints[x.endpoint].name, ModelAsked: x.request.model, ModelServed: x.request.model,
+		Status: status, Flags: flag, Stream: x.request.stream, Attempts: x.attempts,
+		StartedAt: x.beganAt.UTC().Truncate(time.Microsecond), QueueMS: milliseconds(x.waited),
+	}
+	if d.Price != nil {
+		u.PriceID = d.Price.ID
+	}
+	if x.replica != nil {
+		u.ReplicaID = x.replica.id
+		if x.replica.served != "" {
+			u.ModelServed = x.replica.served
+		}
+	}
+	if x.ttft > 0 {
+		u.TTFTMS = milliseconds(x.ttft)
+	}
+	switch flag {
+	case "", factory.FlagAborted, factory.FlagTruncated:
+		c, estimated := x.meter.totals()
+		u.PromptTokens, u.CachedTokens, u.CompletionTokens = c.prompt, c.cached, c.completion
+		if estimated {
+			u.Flags = joinFlags(flag, factory.FlagEstimated)
+		}
+	}
+	if flag == "" {
+		u.E2EMS = milliseconds(now.Sub(x.begun))
+	}
+	x.g.spool.append(u)
+	x.observe(now, metrics.Requests, 1, 1)
+	if status >= http.StatusInternalServerError || flag == factory.FlagTruncated || (flag == factory.FlagFailed && status < http.StatusBadRequest) {
+		x.observe(now, metrics.Failures, 1, 1)
+	}
+	if flag == factory.FlagAbortedPrefill || flag == factory.FlagAbortedQueue {
+		if x.request.stream {
+			x.observe(now, metrics.Abandoned, inMilliseconds(now.Sub(x.begun)), 1)
+		}
+	}
+}
+
+// settleGone is settle for a client that left.
+func (x *exchange) settleGone() {
+	switch {
+	case x.meter.events > 0:
+		x.settle(statusClientGone, factory.FlagAborted)
+	case x.attempts > 0:
+		x.settle(statusClientGone, factory.FlagAbortedPrefill)
+	default:
+		x.settle(statusClientGone, factory.FlagAbortedQueue)
+	}
+}
+
+// observe records a value at a moment of the monotonic clock.
+func (x *exchange) observe(at time.Time, name metrics.Name, value float64, n int) {
+	replica := ""
+	if x.replica != nil {
+		replica = x.replica.id
+	}
+	x.g.recorder.Observe(x.beganAt.Add(at.Sub(x.begun)), x.route.Deployment.ID, replica, name, value, n)
+}
+
+func (x *exchange) gone() bool { return x.r.Context().Err() != nil }
+
+// recover keeps a panic in one request from reaching any other, and from leaving
+// that request unaccounted for.
+func (x *exchange) recover() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	x.g.Log.Error("panic in a request", "request", x.id, "panic", v, "stack", string(debug.Stack()))
+	if x.started {
+		flag := factory.FlagFailed
+		if x.meter.events > 0 {
+			flag = factory.FlagTruncated
+		}
+		x.settle(http.StatusOK, flag)
+		panic(http.ErrAbortHandler)
+	}
+	x.settle(http.StatusInternalServerError, factory.FlagFailed)
+	x.refuse(&problem{status: http.StatusInternalServerError, kind: typeServer, code: "internal_error",
+		message: "Something went wrong on our side. Try again; if it stays, tell an operator the request id " + x.id + "."})
+}
+
+func milliseconds(d time.Duration) *float64 {
+	ms := inMilliseconds(d)
+	return &ms
+}
+
+// inMilliseconds cuts to microseconds, which is what the clocks here are good for.
+func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func joinFlags(flags ...string) string {
+	flags = slices.DeleteFunc(flags, func(f string) bool { return f == "" })
+	slices.Sort(flags)
+	return strings.Join(flags, ",")
+}
+
+func byteSize(n int64) string {
+	for _, u := range []struct {
+		size int64
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.size && n%u.size == 0 {
+			return strconv.FormatInt(n/u.size, 10) + " " + u.name
+		}
+	}
+	return strconv.FormatInt(n, 10) + " bytes"
+}

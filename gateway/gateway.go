@@ -1,0 +1,210 @@
+// Package gateway is the OpenAI-compatible front door: it authenticates keys,
+// finds a replica, streams answers through untouched, times every token and
+// writes what was consumed to a local spool before the last byte leaves. It has
+// its own audience and its own authentication; it knows no SQL and no pages.
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tokenfactory/factory"
+	"tokenfactory/metrics"
+)
+
+// Keys finds API keys by the hash of their secret.
+type Keys interface {
+	// KeyByHash returns a key whatever its state; NotFound when there is none.
+	KeyByHash(ctx context.Context, hash string) (factory.Key, error)
+	// TouchKeys remembers when keys, by id, were used last.
+	TouchKeys(ctx context.Context, used map[string]time.Time) error
+}
+
+// Routes lists every deployment that may be asked for, with its ready replicas.
+type Routes interface {
+	AllRoutes(ctx context.Context, now time.Time) ([]factory.Route, error)
+}
+
+// Ledger keeps usage for good. It is idempotent by request id: a batch that was
+// taken in although the answer got lost is sent again.
+type Ledger interface {
+	AppendUsage(ctx context.Context, rows []factory.Usage) error
+}
+
+// Buckets takes in measurements of the finest resolution.
+type Buckets interface {
+	MergeBuckets(ctx context.Context, buckets []metrics.Bucket) error
+}
+
+// Gateway serves /v1. Fill the exported fields, Open it, serve it, and Run it
+// beside; Close it after the server has stopped taking connections.
+type Gateway struct {
+	Keys    Keys
+	Routes  Routes
+	Ledger  Ledger
+	Buckets Buckets
+
+	// SpoolDir holds usage until the ledger has it. One process at a time.
+	SpoolDir string
+	// SpoolMax bounds the spool on disk, in bytes. When it is full, requests are
+	// refused rather than served unmetered. Default 1 GiB.
+	SpoolMax int64
+	// MaxBody bounds a request's body, in bytes. Default 32 MiB.
+	MaxBody int64
+	// WriteTimeout is how long a client may stop reading before its stream is cut.
+	// Default 30 s.
+	WriteTimeout time.Duration
+	// IdleTimeout is how long an engine may be silent, before its header or between
+	// events. It has to be above the longest prefill. Default 15 min.
+	IdleTimeout time.Duration
+	// Limits counts requests against limits. Default: in the memory of this process.
+	Limits Limits
+	Log    *slog.Logger
+	// Now is the wall clock of rows, buckets and expiry. Durations do not depend on it.
+	Now func() time.Time
+
+	keys     keyCache
+	routes   routeCache
+	upstream upstream
+	spool    *spool
+	recorder metrics.Recorder
+	pending  pendingBuckets
+	// limitClock must not jump, or a window could admit twice its limit.
+	limitClock func() time.Time
+
+	running  context.Context // ends when what is still open must be cut
+	cut      context.CancelFunc
+	closing  atomic.Bool
+	inFlight atomic.Int64
+}
+
+// Defaults of the fields that say so.
+const (
+	defaultSpoolMax     = 1 << 30
+	defaultMaxBody      = 32 << 20
+	defaultWriteTimeout = 30 * time.Second
+	defaultIdleTimeout  = 15 * time.Minute
+)
+
+// Open prepares the gateway and takes over usage that an earlier process left in
+// the spool.
+func (g *Gateway) Open() error {
+	if g.Keys == nil || g.Routes == nil || g.Ledger == nil || g.Buckets == nil || g.SpoolDir == "" {
+		return errors.New("gateway: Keys, Routes, Ledger, Buckets and SpoolDir are needed")
+	}
+	setDefault(&g.SpoolMax, defaultSpoolMax)
+	setDefault(&g.MaxBody, defaultMaxBody)
+	setDefault(&g.WriteTimeout, defaultWriteTimeout)
+	setDefault(&g.IdleTimeout, defaultIdleTimeout)
+	if g.Limits == nil {
+		g.Limits = &memoryLimits{}
+	}
+	if g.Log == nil {
+		g.Log = slog.New(slog.DiscardHandler)
+	}
+	if g.Now == nil {
+		g.Now = time.Now
+	}
+	if g.limitClock == nil {
+		g.limitClock = time.Now
+	}
+	g.upstream.open()
+	s, err := openSpool(g.SpoolDir, g.SpoolMax, g.Log)
+	if err != nil {
+		return err
+	}
+	g.spool = s
+	g.running, g.cut = context.WithCancel(context.Background())
+	return nil
+}
+
+func setDefault[T int64 | time.Duration](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
+}
+
+// Run carries usage to the ledger, measurements to their buckets, and news of
+// routes to the gateway, until ctx ends.
+func (g *Gateway) Run(ctx context.Context) error {
+	if g.spool == nil {
+		return errors.New("gateway: Run before Open")
+	}
+	var loops sync.WaitGroup
+	loops.Go(func() { g.routes.run(ctx, g) })
+	loops.Go(func() { g.spool.run(ctx, g.Ledger) })
+	loops.Go(func() { g.flushBuckets(ctx) })
+	loops.Go(func() { g.touchKeys(ctx) })
+	loops.Wait()
+	return nil
+}
+
+// Close refuses new requests, waits for open ones until shortly before ctx ends,
+// cuts the rest, and hands over everything that is still held. What the ledger
+// does not take stays in the spool for the next start.
+func (g *Gateway) Close(ctx context.Context) error {
+	g.closing.Store(true)
+	patience := 5 * time.Second
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = time.Until(deadline) / 2
+	}
+	g.waitIdle(ctx, patience)
+	g.cut()
+	g.waitIdle(ctx, patience/2)
+	g.saveTouched(ctx)
+	err := errors.Join(g.spool.drain(ctx, g.Ledger), g.saveBuckets(ctx), g.spool.close())
+	g.upstream.close()
+	return err
+}
+
+func (g *Gateway) waitIdle(ctx context.Context, patience time.Duration) {
+	give := time.NewTimer(patience)
+	defer give.Stop()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for g.inFlight.Load() > 0 {
+		select {
+		case <-poll.C:
+		case <-give.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// endpoint is one of the paths that engines serve.
+type endpoint struct {
+	path string
+	name string // as kept in the ledger
+	// streams tells whether the engine accepts stream options there.
+	streams bool
+}
+
+var endpoints = [...]endpoint{
+	{"/v1/chat/completions", "chat.completions", true},
+	{"/v1/completions", "completions", true},
+	{"/v1/embeddings", "embeddings", false},
+}
+
+// ServeHTTP answers /v1.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{
+		g: g, w: w, r: r, control: http.NewResponseController(w),
+		id: factory.NewID(), begun: time.Now(), beganAt: g.Now(),
+	}
+	g.inFlight.Add(1)
+	defer g.inFlight.Add(-1)
+	defer x.recover()
+	w.Header()["X-Request-Id"] = []string{x.id}
+	x.serve()
+	if x.cut {
+		// The one way to end a chunked answer so that a client sees that it was not whole.
+		panic(http.ErrAbortHandler)
+	}
+}

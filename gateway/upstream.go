@@ -1,0 +1,192 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// idleConnection is how long a connection to an engine is kept for reuse. Servers in
+	// use here close theirs after 5 s; reusing one in that moment loses a request.
+	idleConnection = 3500 * time.Millisecond
+	dialTimeout    = 2 * time.Second
+	// staleWithin is how soon a reused connection fails when it had been closed
+	// before the request got there. Later, the engine had begun to work.
+	staleWithin = time.Second
+	maxAttempts = 3
+	// maxAnswer bounds an answer that is not streamed, maxRefusal an engine's error.
+	maxAnswer  = 64 << 20
+	maxRefusal = 1 << 20
+)
+
+// upstream is the way to engines.
+type upstream struct {
+	pooled http.RoundTripper
+	// fresh makes a new connection each time: for the request that met a stale one.
+	fresh          http.RoundTripper
+	idleConnection time.Duration // zero: the default; tests shorten it
+	closeIdle      func()
+}
+
+func (u *upstream) open() {
+	if u.idleConnection == 0 {
+		u.idleConnection = idleConnection
+	}
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	pooled := &http.Transport{
+		DialContext:         dialer.DialContext,
+		TLSHandshakeTimeout: 2 * dialTimeout,
+		// An engine's answers are read as they come; the gateway decodes what an engine
+		// compresses without being asked.
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    4096,
+		IdleConnTimeout:        u.idleConnection,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	fresh := pooled.Clone()
+	fresh.DisableKeepAlives = true
+	u.pooled, u.fresh = pooled, fresh
+	u.closeIdle = pooled.CloseIdleConnections
+}
+
+func (u *upstream) close() {
+	if u.closeIdle != nil {
+		u.closeIdle()
+	}
+}
+
+// upload is a request body that lets go of its bytes once it was sent: a stream
+// may stay open for long after.
+type upload struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, u.b)
+	u.b = u.b[n:]
+	return n, nil
+}
+
+func (u *upload) Close() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.b = nil
+	return nil
+}
+
+// passed are the client's headers that engines get. Its key is not among them,
+// nor anything about the connection.
+var passed = []string{"Accept", "User-Agent", "Traceparent", "Tracestate"}
+
+func (x *exchange) engineRequest(ctx context.Context, to *replica) *http.Request {
+	h := make(http.Header, len(passed)+3)
+	for _, name := range passed {
+		if v := x.r.Header[name]; len(v) > 0 {
+			h[name] = v
+		}
+	}
+	h["Content-Type"] = []string{"application/json"}
+	h["Accept-Encoding"] = []string{"identity"}
+	h["X-Request-Id"] = []string{x.id}
+	u := to.urls[x.endpoint]
+	req := &http.Request{
+		Method: http.MethodPost, URL: u, Host: u.Host, Header: h,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: &upload{b: x.outgoing}, ContentLength: int64(len(x.outgoing)),
+		// The transport asks for it only when nothing of the first was sent.
+		GetBody: func() (io.ReadCloser, error) { return &upload{b: x.outgoing}, nil },
+	}
+	return req.WithContext(ctx)
+}
+
+// call is one request at one replica.
+type call struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	idle   *time.Timer // cuts an engine that says nothing
+	unhook func() bool
+	reset  time.Time
+	sent   time.Time
+	reused bool
+}
+
+var (
+	errIdle    = errors.New("the engine said nothing for too long")
+	errClosing = errors.New("the gateway stops")
+)
+
+// newCall ends with the client's request, so that an engine stops working the
+// moment its client leaves.
+func (x *exchange) newCall() *call {
+	c := &call{sent: time.Now()}
+	c.reset = c.sent
+	c.ctx, c.cancel = context.WithCancelCause(x.r.Context())
+	c.idle = time.AfterFunc(x.g.IdleTimeout, func() { c.cancel(errIdle) })
+	c.unhook = context.AfterFunc(x.g.running, func() { c.cancel(errClosing) })
+	return c
+}
+
+// alive puts the idle timeout off; at most once a second, because it is called for
+// every event.
+func (c *call) alive(now time.Time, timeout time.Duration) {
+	if now.Sub(c.reset) > time.Second {
+		c.idle.Reset(timeout)
+		c.reset = now
+	}
+}
+
+func (c *call) end() {
+	c.idle.Stop()
+	c.unhook()
+	c.cancel(nil)
+}
+
+// roundTrip sends a request and tells whether it went out on a used connection.
+func (c *call) roundTrip(over http.RoundTripper, req *http.Request) (*http.Response, error) {
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { c.reused = i.Reused }}
+	return over.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+}
+
+// stale reports whether a call failed because its connection had been closed
+// before: the engine never saw the request.
+func (c *call) stale(err error) bool {
+	var timeout net.Error
+	return c.reused && time.Since(c.sent) < staleWithin && !(errors.As(err, &timeout) && timeout.Timeout())
+}
+
+// refused reports whether no connection came about.
+func refused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
+}
+
+// retryAfter reads an engine's own word on when to come back.
+func retryAfter(h http.Header) time.Duration {
+	n, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || n < 1 || n > 3600 {
+		return 0
+	}
+	return time.Duration(n) * time.Second
+}
+
+// retriable statuses say that the replica did not take the request.
+func retriable(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,118 @@
+// Gives an option from the server its looks.
+import { moment, tick, withUnit } from "./format.js";
+
+// Every "var(--name)" in an option becomes the theme's value, and a line type such
+// as "8 4" becomes a list of dashes.
+function resolve(value, style) {
+  if (typeof value === "string") {
+    const match = /^var\((--[\w-]+)\)$/.exec(value);
+    return match ? style.getPropertyValue(match[1]).trim() : value;
+  }
+  if (Array.isArray(value)) return value.map((v) => resolve(v, style));
+  if (value && typeof value === "object") {
+    return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, k === "source" ? v : resolve(v, style)]));
+  }
+  return value;
+}
+
+function dashes(series) {
+  const type = series.lineStyle?.type;
+  if (type && /^\d/.test(type)) series.lineStyle.type = type.split(" ").map(Number);
+}
+
+const merge = (into, more) => ({ ...more, ...into });
+
+export function dress(raw, host) {
+  const style = getComputedStyle(document.documentElement);
+  const option = resolve(raw, style);
+  const get = (name) => style.getPropertyValue(name).trim();
+  const text = get("--chart-text");
+  const line = get("--chart-line");
+  const unit = host.dataset.unit ?? "";
+
+  option.textStyle = { fontFamily: getComputedStyle(host).fontFamily, fontSize: 12, color: text };
+  option.aria = { enabled: true, label: { description: host.getAttribute("aria-label") } };
+  option.legend = merge(option.legend ?? {}, {
+    textStyle: { color: text, fontSize: 12 },
+    inactiveColor: line,
+    inactiveBorderColor: line,
+    itemGap: 14,
+  });
+  option.xAxis = [option.xAxis].flat().map((axis) =>
+    merge(axis, {
+      axisLine: { lineStyle: { color: line } },
+      axisTick: { show: false },
+      axisLabel: { color: text, hideOverlap: true },
+      splitLine: { show: false },
+    }),
+  );
+  option.yAxis = [option.yAxis].flat().map((axis) =>
+    merge(axis, {
+      axisLine: { show: false },
+      axisTick: { show: false },
+      axisLabel: { color: text, formatter: (v) => tick(v, unit) },
+      splitLine: { lineStyle: { color: line } },
+      splitNumber: 4,
+    }),
+  );
+  for (const series of option.series ?? []) {
+    dashes(series);
+    series.emphasis = { disabled: true };
+    if (series.markLine) {
+      series.markLine.silent = true;
+      series.markLine.animation = false;
+      series.markLine.label.fontSize = 11;
+    }
+  }
+  option.tooltip = merge(option.tooltip ?? {}, {
+    // The default writes HTML with style attributes, which the policy refuses.
+    renderMode: "richText",
+    confine: true,
+    backgroundColor: get("--color-base-100"),
+    borderColor: get("--line-strong"),
+    borderWidth: 1,
+    padding: [8, 12],
+    textStyle: { color: get("--color-base-content"), fontSize: 12, fontFamily: option.textStyle.fontFamily },
+    formatter: (params) => describe([params].flat(), unit),
+  });
+  option.tooltip.axisPointer = merge(option.tooltip.axisPointer ?? {}, { lineStyle: { color: text, width: 1, type: [3, 3] } });
+  if (option.dataZoom) option.dataZoom = option.dataZoom.map((zoom) => dressZoom(zoom, get));
+  return option;
+}
+
+function dressZoom(zoom, get) {
+  if (zoom.type === "inside") {
+    // The bare wheel scrolls the page.
+    return { ...zoom, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, moveOnMouseMove: true };
+  }
+  return {
+    ...zoom,
+    height: 14,
+    bottom: 2,
+    showDetail: false,
+    showDataShadow: false,
+    brushSelect: true,
+    borderColor: get("--chart-line"),
+    backgroundColor: "transparent",
+    fillerColor: get("--tint-primary"),
+    handleSize: "120%",
+    handleStyle: { color: get("--color-base-100"), borderColor: get("--line-strong") },
+    moveHandleSize: 0,
+    brushStyle: { color: get("--tint-primary") },
+  };
+}
+
+// describe writes a tooltip: when, each line's value, and how many samples they rest on.
+function describe(params, unit) {
+  const shown = params.filter((p) => !p.seriesName.startsWith("_"));
+  if (!shown.length) return "";
+  const [first] = shown;
+  const row = first.value;
+  const when = typeof row[0] === "number" ? moment(row[0]) : row[0];
+  const lines = shown.map((p) => {
+    const column = [p.encode.y].flat()[0];
+    return `${p.marker}${p.seriesName}   ${withUnit(p.value[column], unit)}`;
+  });
+  const samples = first.axisType === "xAxis.time" ? `\n${withUnit(row.at(-1), row.at(-1) === 1 ? "sample" : "samples")}` : "";
+  return `${when}\n${lines.join("\n")}${samples}`;
+}
