@@ -67,6 +67,9 @@ type ReportResponse struct {
 	ServerTime time.Time             `json:"server_time"`
 	AckSeq     int64                 `json:"ack_seq"` // batches up to here are kept for good
 	Replicas   []factory.ReplicaSpec `json:"replicas"`
+	// SpreadMS is over how many milliseconds agents spread their first attempt to
+	// reconnect after they lost the server: the more agents, the longer.
+	SpreadMS int64 `json:"spread_ms"`
 }
 
 // Problem is the body of every refusal.

@@ -79,8 +79,10 @@ func TestLaunchCommandLines(t *testing.T) {
 			"llama-server -m /m/q.gguf -a q --host 10.0.0.1 --port 9001 --metrics -c 4096"},
 		{"llamacpp", factory.ReplicaSpec{Source: "huggingface", Location: "ggml-org/q-GGUF:Q4_K_M", ServedName: "q", GPUUUIDs: []string{"GPU-a"}, Embedding: true},
 			"llama-server -hf ggml-org/q-GGUF:Q4_K_M -a q --host 10.0.0.1 --port 9001 --metrics -ngl 999 --no-cache-prompt --embeddings"},
-		{"sim", factory.ReplicaSpec{ServedName: "demo", Location: "Qwen/Qwen2-0.5B-Instruct", Args: []string{"--ttft", "80ms"}},
+		{"sim", factory.ReplicaSpec{ServedName: "demo", Location: "Qwen/Qwen2-0.5B-Instruct", PrefixCaching: true, Args: []string{"--ttft", "80ms"}},
 			"tokenfactory sim-engine --listen 10.0.0.1:9001 --model demo --ttft 80ms"},
+		{"sim", factory.ReplicaSpec{Location: "Qwen/Qwen2-0.5B-Instruct", ContextLength: 4096},
+			"tokenfactory sim-engine --listen 10.0.0.1:9001 --model Qwen/Qwen2-0.5B-Instruct --context-length 4096 --no-prefix-caching"},
 	} {
 		argv, _ := engineNamed(t, c.engine).Launch(c.spec, "10.0.0.1", 9001)
 		if got := strings.Join(argv, " "); got != c.want {

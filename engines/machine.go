@@ -77,8 +77,12 @@ func (e Engine) lacksProcess(h factory.Hardware) string {
 	return e.NotInstalled()
 }
 
-// NotInstalled is the sentence for a machine on which the executable was not found.
+// NotInstalled is the sentence for a machine on which the executable was not found, or
+// the probe failed.
 func (e Engine) NotInstalled() string {
+	if len(e.Probe) > 0 {
+		return e.Title + " is not installed on this machine. " + e.Install
+	}
 	return e.Title + " is not installed on this machine: there is no command " + e.Executable() + " in the agent's PATH. " + e.Install
 }
 

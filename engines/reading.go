@@ -81,13 +81,24 @@ func parse(r io.Reader) (page, error) {
 	if len(body) > maxPage {
 		return nil, fmt.Errorf("metrics page is larger than %d MiB", maxPage>>20)
 	}
-	// The zero TextParser panics, and on an error the families so far come along.
+	return families(body)
+}
+
+// families parses a page. The parser panics on some broken lines, and whatever answers
+// on an engine's port must not be able to end the agent.
+func families(body []byte) (p page, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			p, err = nil, fmt.Errorf("parse metrics page: %v", r)
+		}
+	}()
+	// The zero TextParser panics always, and on an error the families so far come along.
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(body))
+	p, err = parser.TextToMetricFamilies(bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("parse metrics page: %w", err)
 	}
-	return families, nil
+	return p, nil
 }
 
 func (p page) readAny() Reading {

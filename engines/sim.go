@@ -18,8 +18,14 @@ var simulator = Engine{
 	Install:      "Put the tokenfactory program beside the agent or on its PATH.",
 	RunningUsage: "continuous_usage_stats",
 	Simulated:    true,
-	arguments: func(spec factory.ReplicaSpec, host string, port int) []string {
-		return []string{"--listen", net.JoinHostPort(host, strconv.Itoa(port)), "--model", servedName(spec)}
-	},
-	mapping: vllmMapping, // it speaks vLLM's names
+	arguments:    simulatorArguments,
+	mapping:      vllmMapping, // it speaks vLLM's names
+}
+
+func simulatorArguments(spec factory.ReplicaSpec, host string, port int) []string {
+	f := flags{"--listen", net.JoinHostPort(host, strconv.Itoa(port))}
+	f.text("--model", servedName(spec))
+	f.number("--context-length", spec.ContextLength)
+	f.when(!spec.PrefixCaching, "--no-prefix-caching")
+	return f
 }

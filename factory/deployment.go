@@ -103,6 +103,9 @@ func (s DeploymentSpec) Validate() FieldErrors {
 			errs.Add("address", "Write the engine's address as the agent reaches it, such as http://127.0.0.1:8000.")
 		}
 	}
+	if s.Address != "" && s.Replicas > 1 {
+		errs.Add("replicas", "An engine that already runs at an address is one replica: write 1.")
+	}
 	if strings.IndexFunc(s.PublicName, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) >= 0 || len(s.PublicName) > 200 {
 		errs.Add("public_name", "Use at most 200 characters and no spaces.")
 	}

@@ -42,6 +42,7 @@ type Replica struct {
 // ReplicaSpec is what an agent needs to know to run one replica.
 type ReplicaSpec struct {
 	ID            string            `json:"id"`
+	DeploymentID  string            `json:"deployment_id"`
 	Deployment    string            `json:"deployment"` // name, for people reading logs
 	Revision      int               `json:"revision"`
 	Engine        string            `json:"engine"`

@@ -189,6 +189,22 @@ func (f failure) event() []byte {
 	return append(b, "\n\n"...)
 }
 
+// problem is the failure as a refusal, when nothing was sent yet.
+func (f failure) problem() *problem {
+	status := http.StatusBadGateway
+	if n, err := strconv.Atoi(string(f.code)); err == nil && n >= 400 && n <= 599 {
+		status = n
+	}
+	e := envelopeError{Message: f.message, Type: f.kind, Code: f.code}
+	if e.Message == "" {
+		e.Message = upstreamFailed().message
+	}
+	if e.Type == "" {
+		e.Type = typeUpstream
+	}
+	return engineProblem(status, mustJSON(envelope{e}), 0)
+}
+
 // engineProblem turns an engine's refusal into ours. An envelope that clients
 // understand passes byte for byte; other shapes are put into one.
 func engineProblem(status int, body []byte, retryAfter time.Duration) *problem {

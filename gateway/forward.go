@@ -78,7 +78,11 @@ func (x *exchange) attempt(l *lease, fresh bool) (verdict, *problem) {
 	if err != nil {
 		return x.callFailed(c, l, err)
 	}
-	defer resp.Body.Close()
+	defer func() {
+		if !c.kept {
+			resp.Body.Close()
+		}
+	}()
 	l.restore()
 	body, p := decoded(resp)
 	if p != nil {
@@ -89,7 +93,7 @@ func (x *exchange) attempt(l *lease, fresh bool) (verdict, *problem) {
 		return x.engineRefused(c, l, resp, body, running)
 	}
 	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && kind == "text/event-stream" {
-		return x.stream(c, l, body, running)
+		return x.stream(c, resp.Body, body, running)
 	}
 	return x.plain(c, resp, body)
 }
@@ -101,7 +105,7 @@ func (x *exchange) callFailed(c *call, l *lease, err error) (verdict, *problem) 
 	switch {
 	case x.gone():
 		return left, nil
-	case cause == errClosing:
+	case x.g.running.Err() != nil:
 		return again, unavailable("The gateway is being restarted. Try again in a moment.")
 	case refused(err):
 		l.eject(time.Now())

@@ -54,9 +54,8 @@ func (x *exchange) plain(c *call, resp *http.Response, from io.Reader) (verdict,
 	}
 	x.settle(http.StatusOK, flag)
 	x.started = true
-	x.setWriteDeadline(time.Now())
 	x.w.WriteHeader(http.StatusOK)
-	if _, err := x.w.Write(body); err != nil || failed {
+	if err := x.write(body); err != nil || failed {
 		return answered, nil
 	}
 	now := time.Now()

@@ -117,25 +117,27 @@ type call struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	idle   *time.Timer // cuts an engine that says nothing
-	unhook func() bool
+	unhook func() bool // from the client's request
 	reset  time.Time
 	sent   time.Time
 	reused bool
+	kept   bool // somebody else ends it
 }
 
 var (
-	errIdle    = errors.New("the engine said nothing for too long")
-	errClosing = errors.New("the gateway stops")
+	errIdle = errors.New("the engine said nothing for too long")
+	errGone = errors.New("the client left")
 )
 
-// newCall ends with the client's request, so that an engine stops working the
-// moment its client leaves.
+// newCall ends when the client leaves, so that an engine stops working at once,
+// and when the gateway has to stop. It does not end with the handler: a
+// connection is good for another request only when its answer was read to the end.
 func (x *exchange) newCall() *call {
 	c := &call{sent: time.Now()}
 	c.reset = c.sent
-	c.ctx, c.cancel = context.WithCancelCause(x.r.Context())
+	c.ctx, c.cancel = context.WithCancelCause(x.g.running)
 	c.idle = time.AfterFunc(x.g.IdleTimeout, func() { c.cancel(errIdle) })
-	c.unhook = context.AfterFunc(x.g.running, func() { c.cancel(errClosing) })
+	c.unhook = context.AfterFunc(x.r.Context(), func() { c.cancel(errGone) })
 	return c
 }
 
@@ -149,9 +151,31 @@ func (c *call) alive(now time.Time, timeout time.Duration) {
 }
 
 func (c *call) end() {
+	if c.kept {
+		return
+	}
 	c.idle.Stop()
 	c.unhook()
 	c.cancel(nil)
+}
+
+// drain reads what an engine sends after the end of its stream, apart from the
+// client's request, and ends the call.
+func (c *call) drain(body io.ReadCloser) {
+	if !c.unhook() {
+		return // the client left in this moment; the call is over already
+	}
+	c.kept = true
+	c.idle.Reset(time.Second)
+	go func() {
+		defer func() {
+			c.idle.Stop()
+			c.cancel(nil)
+		}()
+		defer body.Close()
+		// Whether it works decides only on whether the connection is used again.
+		_, _ = io.CopyN(io.Discard, body, smallEvents)
+	}()
 }
 
 // roundTrip sends a request and tells whether it went out on a used connection.

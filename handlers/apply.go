@@ -93,7 +93,11 @@ func checkNew[T any](ctx context.Context, errs factory.FieldErrors, noun, name s
 // inTx runs one form's work in a transaction and sorts its failure: what is wrong
 // with fields comes back as such, everything else as an error.
 func inTx(ctx context.Context, s *store.Store, work func(tx *store.Store) error) (factory.FieldErrors, error) {
-	err := s.InTx(ctx, work)
+	return onlyFields(s.InTx(ctx, work))
+}
+
+// onlyFields takes the field errors out of an error; another error stays one.
+func onlyFields(err error) (factory.FieldErrors, error) {
 	var errs factory.FieldErrors
 	if errors.As(err, &errs) {
 		return errs, nil

@@ -41,18 +41,19 @@ func (a *Apply) Cluster(ctx context.Context, tx *store.Store, name string, spec 
 	if err := tx.CreateCluster(ctx, c); err != nil {
 		return Result{}, err
 	}
-	secret, err := a.JoinToken(ctx, tx, c.ID)
+	_, secret, err := a.JoinToken(ctx, tx, c.ID)
 	return Result{Outcome: Created, ID: c.ID, Secrets: map[string]string{SecretJoinToken: secret}}, err
 }
 
-// JoinToken makes a token that machines join a cluster with.
-func (a *Apply) JoinToken(ctx context.Context, tx *store.Store, clusterID string) (string, error) {
+// JoinToken makes a token that machines join a cluster with, and its secret.
+func (a *Apply) JoinToken(ctx context.Context, tx *store.Store, clusterID string) (factory.JoinToken, string, error) {
 	secret, hash := factory.NewSecret(factory.PrefixJoin)
 	now := a.now()
-	return secret, tx.CreateJoinToken(ctx, factory.JoinToken{
+	t := factory.JoinToken{
 		ID: factory.NewID(), ClusterID: clusterID, Hash: hash, MaxUses: JoinTokenUses,
 		ExpiresAt: now.Add(JoinTokenLife), CreatedAt: now,
-	})
+	}
+	return t, secret, tx.CreateJoinToken(ctx, t)
 }
 
 // Endpoint creates or changes an endpoint.

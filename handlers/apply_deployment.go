@@ -133,6 +133,11 @@ func (a *Apply) fits(ctx context.Context, tx *store.Store, errs factory.FieldErr
 		errs.Add("engine", "There is no engine named “"+spec.Engine+"”. Choose one of "+strings.Join(engineNames(), ", ")+".")
 		return nil
 	}
+	if at.llm.ID != "" && at.engine.Name != "" {
+		for field, message := range at.engine.Check(spec, at.llm.ModelSpec) {
+			errs.Add(field, message)
+		}
+	}
 	same := at.old != nil && at.old.Engine == spec.Engine && at.old.Cluster == spec.Cluster && at.old.Address == spec.Address &&
 		at.old.GPU == spec.GPU && at.old.GPUCount == spec.GPUCount
 	if spec.Address != "" || at.cluster.ID == "" || at.engine.Name == "" || same {

@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/crypto/bcrypt"
-
 	"tokenfactory/factory"
 	"tokenfactory/store"
+	"tokenfactory/web/session"
 )
 
 // Tenant creates or changes a tenant.
@@ -92,11 +91,11 @@ func (a *Apply) person(ctx context.Context, tx *store.Store, email string, spec 
 		password = strings.ToLower(rand.Text())
 		secrets = map[string]string{SecretPassword: password}
 	}
-	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.DefaultCost)
+	hash, err := session.HashPassword(password)
 	if err != nil {
 		return factory.User{}, nil, err
 	}
-	u := factory.User{ID: factory.NewID(), Email: email, Name: strings.TrimSpace(spec.Name), PasswordHash: string(hash), CreatedAt: a.now()}
+	u := factory.User{ID: factory.NewID(), Email: email, Name: strings.TrimSpace(spec.Name), PasswordHash: hash, CreatedAt: a.now()}
 	return u, secrets, tx.CreateUser(ctx, u)
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tokenfactory/engines"
 	"tokenfactory/factory"
@@ -95,4 +96,30 @@ func checkGPUs(errs factory.FieldErrors, spec factory.DeploymentSpec, cluster st
 	case spec.GPUCount > most:
 		errs.Add("gpu_count", "No machine of cluster "+cluster+" has "+strconv.Itoa(spec.GPUCount)+" such GPUs; the largest has "+strconv.Itoa(most)+".")
 	}
+}
+
+// roomBeside reports whether one more replica could start while all others keep
+// what they hold.
+func roomBeside(spec factory.DeploymentSpec, e engines.Engine, nodes []factory.Node, replicas []factory.Replica, now time.Time) bool {
+	held := map[string]bool{}
+	for _, r := range replicas {
+		for _, uuid := range r.GPUUUIDs {
+			held[uuid] = true
+		}
+	}
+	for _, n := range nodes {
+		if ok, _ := e.RunsOn(n.Hardware, n.Runtime); !ok || !n.Online(now) {
+			continue
+		}
+		free := 0
+		for _, g := range n.Hardware.AllocatableGPUs() {
+			if !held[g.UUID] && (spec.GPU == "" || spec.GPU == g.Name) {
+				free++
+			}
+		}
+		if free >= spec.GPUCount {
+			return true
+		}
+	}
+	return false
 }

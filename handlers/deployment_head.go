@@ -6,6 +6,7 @@ import (
 
 	"tokenfactory/factory"
 	"tokenfactory/store"
+	views "tokenfactory/views/deployments"
 	"tokenfactory/views/layout"
 	"tokenfactory/views/ui"
 	"tokenfactory/web/paths"
@@ -83,7 +84,7 @@ func (d deploymentNow) page(tab string) respond.View {
 	v := respond.View{
 		Title: d.Name, Active: layout.NavDeployments,
 		Crumbs: []ui.Link{{Label: "Deployments", Href: paths.Deployments}},
-		State:  ui.State(d.State), Tabs: tabs, Menu: []ui.Action{remove},
+		State:  views.StateBadge(d.State), Tabs: tabs, Menu: []ui.Action{remove},
 	}
 	if d.Stopped {
 		v.Actions = []ui.Action{{Label: "Start", Icon: "play", Post: paths.StartDeployment(d.ID), Primary: true}}

@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -193,3 +196,9 @@ func (c textColumn) Scan(v any) error {
 	}
 	return nil
 }
+
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}
+
+func itoa(n int) string { return strconv.Itoa(n) }

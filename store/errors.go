@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 
@@ -93,14 +94,6 @@ func article(noun string) string {
 	return "A " + noun
 }
 
-// inUse turns a refused deletion into a sentence that says so.
-func (s *Store) inUse(ctx context.Context, err error, noun, remedy string) error {
-	if isForeignKey(err) {
-		return &factory.Error{Kind: factory.Conflict, Message: "The " + noun + " is still used by something else. " + remedy, Err: err}
-	}
-	return s.classify(ctx, err, noun)
-}
-
 // takenColumn finds which column's uniqueness was violated; for several columns
 // together it is the last, which is the one that a person chose.
 func takenColumn(err error) (string, bool) {
@@ -160,5 +153,6 @@ func isUnavailable(err error) bool {
 	var connect *pgconn.ConnectError
 	var network net.Error
 	return errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) ||
-		errors.Is(err, sql.ErrConnDone) || pgconn.SafeToRetry(err)
+		errors.Is(err, sql.ErrConnDone) || errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err) ||
+		err.Error() == "sql: database is closed" // while stopping; database/sql does not export it
 }

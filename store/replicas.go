@@ -59,7 +59,7 @@ func (s *Store) DesiredReplicas(ctx context.Context, nodeID string) ([]factory.R
 	return all(ctx, s, s.r, "replica", func(r row) (factory.ReplicaSpec, error) {
 		var x factory.ReplicaSpec
 		var modelContext int
-		err := r.Scan(&x.ID, &x.Deployment, &x.Revision, &x.Engine, &x.Address, asJSON(&x.Args), asJSON(&x.Env), asJSON(&x.GPUUUIDs),
+		err := r.Scan(&x.ID, &x.DeploymentID, &x.Deployment, &x.Revision, &x.Engine, &x.Address, asJSON(&x.Args), asJSON(&x.Env), asJSON(&x.GPUUUIDs),
 			&x.Source, &x.Location, &x.ServedName, &x.ContextLength, &modelContext, &x.PrefixCaching, &x.Embedding)
 		if x.ContextLength == 0 {
 			x.ContextLength = modelContext
@@ -68,7 +68,7 @@ func (s *Store) DesiredReplicas(ctx context.Context, nodeID string) ([]factory.R
 			x.ServedName = x.Location
 		}
 		return x, err
-	}, `SELECT r.id, d.name, r.revision, d.engine, d.address, d.engine_args, d.engine_env, r.gpu_uuids,
+	}, `SELECT r.id, r.deployment_id, d.name, r.revision, d.engine, d.address, d.engine_args, d.engine_env, r.gpu_uuids,
 		m.source, m.location, d.public_name, d.context_length, m.context_length, d.prefix_caching, m.embedding
 		FROM replicas r JOIN deployments d ON d.id = r.deployment_id JOIN models m ON m.id = d.model_id
 		WHERE r.node_id = ? AND r.stopping = FALSE ORDER BY r.created_at, r.id`, nodeID)

@@ -18,6 +18,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // driver "pgx"
 	"github.com/jmoiron/sqlx"
 	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
 	"tokenfactory/migrations"
@@ -105,18 +106,30 @@ func openPostgres(address string) (*Store, error) {
 
 func (s *Store) migrate(ctx context.Context) error {
 	dialect, folder := goose.DialectSQLite3, "sqlite"
+	var options []goose.ProviderOption
 	if s.driver == driverPostgres {
 		dialect, folder = goose.DialectPostgres, "postgres"
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 300))
+		if err != nil {
+			return fmt.Errorf("prepare migrations: %w", err)
+		}
+		options = append(options, goose.WithSessionLocker(locker))
 	}
 	files, err := fs.Sub(migrations.Files, folder)
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	provider, err := goose.NewProvider(dialect, s.db.DB, files)
+	provider, err := goose.NewProvider(dialect, s.db.DB, files, options...)
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	if _, err := provider.Up(ctx); err != nil {
+	_, err = provider.Up(ctx)
+	if err != nil && s.driver == driverSQLite && ctx.Err() == nil {
+		// There is no lock around migrations here: another process may have done
+		// them between our look and our writing. Then there is nothing left to do.
+		_, err = provider.Up(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("bring the database schema up to date: %w", err)
 	}
 	return nil
@@ -172,7 +185,7 @@ func (s *Store) inRetriedTx(ctx context.Context, work func(tx *Store) error) err
 // SQLite the transaction has the database to itself from its first statement.
 func (s *Store) forUpdate(table string) string {
 	if s.driver == driverPostgres {
-		return " FOR UPDATE OF " + table
+		return " FOR NO KEY UPDATE OF " + table
 	}
 	return ""
 }

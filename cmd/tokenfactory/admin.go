@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"tokenfactory/handlers"
+	"tokenfactory/web/session"
 )
 
 type adminCommand struct {
@@ -21,7 +21,7 @@ func (c *adminTokenCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer st.Close()
-	secret, err := handlers.NewManagementToken(ctx, st)
+	secret, err := session.NewManagementToken(ctx, st)
 	if err != nil {
 		return fmt.Errorf("make a management token: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	"tokenfactory/agents"
 	"tokenfactory/factory"
 	"tokenfactory/gateway"
+	"tokenfactory/handlers"
 	"tokenfactory/store"
 	"tokenfactory/web"
 	"tokenfactory/web/paths"
@@ -75,7 +76,7 @@ func open(ctx context.Context, where storage, publicURL string, log *slog.Logger
 		return nil, errors.Join(fmt.Errorf("open the usage spool: %w", err), st.Close())
 	}
 	a.controller = &agents.Controller{Store: st, Log: log.With("part", "controller"), Now: factory.Now}
-	a.handler = web.New(web.Site{
+	a.handler, err = web.New(web.Site{
 		Store:     st,
 		Gateway:   a.gateway,
 		Agents:    &agents.Intake{Fleet: st, Log: log.With("part", "intake"), Now: factory.Now},
@@ -84,6 +85,9 @@ func open(ctx context.Context, where storage, publicURL string, log *slog.Logger
 		Now:       factory.Now,
 		Log:       log.With("part", "web"),
 	})
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
 	return a, nil
 }
 
@@ -162,7 +166,7 @@ func (a *app) sweep(ctx context.Context) error {
 // printSetupLink tells the first operator how to get in. The link works once and
 // only while there is no operator.
 func (a *app) printSetupLink(ctx context.Context, addr net.Addr) error {
-	token, needed, err := web.EnsureSetup(ctx, a.store)
+	token, needed, err := handlers.EnsureSetup(ctx, a.store)
 	if err != nil {
 		return fmt.Errorf("prepare the first sign-in: %w", err)
 	}

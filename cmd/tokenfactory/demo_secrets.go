@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"tokenfactory/factory"
-	"tokenfactory/handlers"
+	"tokenfactory/web/session"
 )
 
 //go:embed demodata/factory.yaml
@@ -85,7 +85,7 @@ func (s *demoSecrets) setUp(ctx context.Context, a *app, base string) error {
 		if err := a.store.CreateUser(ctx, user); err != nil {
 			return err
 		}
-		if s.Management, err = handlers.NewManagementToken(ctx, a.store); err != nil {
+		if s.Management, err = session.NewManagementToken(ctx, a.store); err != nil {
 			return err
 		}
 		if err := s.save(); err != nil {

@@ -45,9 +45,9 @@ func (t traffic) clients() []client {
 	}
 }
 
-// open bounds the requests that one client has under way: should the engines be
+// mostUnderWay bounds the requests that one client has under way: should the engines be
 // slow or gone, a demo must not pile up work without end.
-const open = 24
+const mostUnderWay = 24
 
 func (t traffic) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
@@ -55,7 +55,7 @@ func (t traffic) Run(ctx context.Context) error {
 		rnd := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(i)))
 		g.Go(func() error {
 			sends, sctx := errgroup.WithContext(ctx)
-			sends.SetLimit(open)
+			sends.SetLimit(mostUnderWay)
 			for {
 				select {
 				case <-ctx.Done():

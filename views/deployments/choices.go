@@ -1,9 +1,8 @@
 package deployments
 
 import (
-	"strconv"
-
 	"tokenfactory/factory"
+	"tokenfactory/views/ui"
 )
 
 // Choices is what the form offers, given what is chosen so far.
@@ -34,13 +33,13 @@ func (c EngineChoice) Note() string {
 	case c.Nodes == 0:
 		return "no machines yet"
 	case c.Runs == 0:
-		return "runs on none of " + count2(c.Nodes, "machine")
+		return "runs on none of " + ui.Plural(c.Nodes, "machine")
 	case c.Runs == c.Nodes && c.Nodes == 1:
 		return "runs here"
 	case c.Runs == c.Nodes:
-		return "runs on all " + count2(c.Nodes, "machine")
+		return "runs on all " + ui.Plural(c.Nodes, "machine")
 	}
-	return "runs on " + strconv.Itoa(c.Runs) + " of " + count2(c.Nodes, "machine")
+	return "runs on " + ui.Count(c.Runs) + " of " + ui.Plural(c.Nodes, "machine")
 }
 
 // GPUChoice is one product among a cluster's devices.
@@ -52,9 +51,71 @@ type GPUChoice struct {
 	Unified       bool
 }
 
-func count2(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+// FormPage is everything that the form's page shows.
+type FormPage struct {
+	Form
+	Choices
+	ID string // of the deployment that is changed; empty for a new one
+	// Ask is what saving would do to a deployment that serves; the person has to
+	// agree before it is saved.
+	Ask string
+}
+
+// gpu is the chosen product among the cluster's.
+func (p FormPage) gpu() (GPUChoice, bool) {
+	for _, g := range p.GPUs {
+		if g.Name == p.Form.GPU || p.Form.GPU == "" && len(p.GPUs) == 1 {
+			return g, true
+		}
 	}
-	return strconv.Itoa(n) + " " + noun + "s"
+	return GPUChoice{}, false
+}
+
+// engine is the chosen engine's choice.
+func (p FormPage) engine() (EngineChoice, bool) {
+	for _, e := range p.Engines {
+		if e.Name == p.Form.Engine {
+			return e, true
+		}
+	}
+	return EngineChoice{}, false
+}
+
+func (p FormPage) context() int {
+	errs := factory.FieldErrors{}
+	if n := errs.Whole("context_length", p.ContextLength, 0); n > 0 && len(errs) == 0 {
+		return n
+	}
+	return p.LLM.ContextLength
+}
+
+// memory compares what the model needs with what the chosen GPUs have. fits is
+// true when nothing speaks against it; text is empty when the shape is unknown.
+func (p FormPage) memory() (text string, fits bool) {
+	weights, perToken := p.LLM.WeightBytes(), p.LLM.KVBytesPerToken()
+	if weights == 0 {
+		return "", true
+	}
+	context := p.context()
+	full := perToken * int64(context)
+	text = "Weights take about " + ui.BytesText(weights)
+	if perToken > 0 {
+		text += ", and one conversation of " + ui.Count(context) + " tokens " + ui.BytesText(full) + " of KV cache"
+	}
+	text += "."
+	g, chosen := p.gpu()
+	errs := factory.FieldErrors{}
+	n := errs.Whole("gpu_count", p.GPUCount, 1)
+	if !chosen || g.MemoryBytes == 0 || n < 1 || len(errs) > 0 || p.Watches() {
+		return text, true
+	}
+	room := g.MemoryBytes * int64(n)
+	have := ui.Plural(n, "GPU") + " of " + ui.BytesText(g.MemoryBytes)
+	switch {
+	case weights >= room:
+		return text + " That is more than " + have + ": take more GPUs, or a model of fewer bits.", false
+	case weights+full > room:
+		return text + " Together that is more than " + have + ": shorten the context, or take more GPUs.", false
+	}
+	return text + " " + have + " leave " + ui.BytesText(room-weights) + " for the cache and the engine itself.", true
 }

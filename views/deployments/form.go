@@ -18,6 +18,7 @@ type Form struct {
 	Endpoint          string   `form:"endpoint" query:"endpoint"`
 	Cluster           string   `form:"cluster" query:"cluster"`
 	PublicName        string   `form:"public_name" query:"public_name"`
+	Serving           string   `form:"serving" query:"serving"` // "start" an engine, or "watch" one that runs
 	Engine            string   `form:"engine" query:"engine"`
 	Address           string   `form:"address" query:"address"`
 	EngineArgs        string   `form:"engine_args" query:"engine_args"`
@@ -40,6 +41,8 @@ type Form struct {
 	Tenants           []string `form:"tenants" query:"tenants"`
 	// Typed is set by the form itself: a request without it is a first visit.
 	Typed string `form:"typed" query:"typed"`
+	// Restart agrees to the restart that a change brings.
+	Restart string `form:"restart" query:"-"`
 
 	Errors factory.FieldErrors `form:"-" query:"-"`
 }
@@ -47,7 +50,7 @@ type Form struct {
 // NewForm is what an empty form starts from; what a link preselects is kept.
 func NewForm(preset Form) Form {
 	preset.Replicas, preset.PrefixCaching, preset.Workload = "1", "on", string(factory.Interactive)
-	preset.Currency, preset.Sharing = "USD", "some"
+	preset.Currency, preset.Sharing, preset.Serving = "USD", "some", "start"
 	return preset
 }
 
@@ -70,6 +73,10 @@ func FormOf(name string, s factory.DeploymentSpec) Form {
 	f.EngineEnv = strings.Join(env, "\n")
 	if s.PrefixCaching {
 		f.PrefixCaching = "on"
+	}
+	f.Serving = "start"
+	if s.Address != "" {
+		f.Serving = "watch"
 	}
 	if s.Free {
 		f.Free = "yes"
@@ -101,6 +108,15 @@ func (f Form) Spec(unset int) (factory.DeploymentSpec, factory.FieldErrors) {
 		Free: f.Free == "yes", Currency: strings.ToUpper(strings.TrimSpace(f.Currency)), SharedWithAll: f.Sharing == "all",
 	}
 	s.EngineEnv = f.env(errs)
+	if f.Watches() {
+		// How it was started is not ours to say.
+		s.GPU, s.GPUCount, s.EngineArgs, s.EngineEnv = "", 0, nil, nil
+		if s.Address == "" {
+			errs.Add("address", "Write the engine's address as the machines of the cluster reach it, such as http://127.0.0.1:8000.")
+		}
+	} else {
+		s.Address = ""
+	}
 	if f.Free == "" && f.InputPrice+f.OutputPrice+f.CachedInputPrice == "" {
 		errs.Add("free", "Choose between prices and free.")
 	}
@@ -113,6 +129,11 @@ func (f Form) Spec(unset int) (factory.DeploymentSpec, factory.FieldErrors) {
 		s.Tenants = f.Tenants
 	}
 	return s, errs
+}
+
+// Watches reports whether an engine that already runs is meant.
+func (f Form) Watches() bool {
+	return f.Serving == "watch" || f.Serving == "" && strings.TrimSpace(f.Address) != ""
 }
 
 // count reads a number that has a stand-in for “not given”; a typed negative
@@ -140,11 +161,11 @@ func (f Form) env(errs factory.FieldErrors) map[string]string {
 	for _, line := range lines(f.EngineEnv) {
 		name, value, ok := strings.Cut(line, "=")
 		name = strings.TrimSpace(name)
-		switch {
-		case !ok:
+		if !ok {
 			errs.Add("engine_env", "Write one NAME=value a line; “"+line+"” has no equals sign.")
 			continue
-		case env[name] != "":
+		}
+		if _, twice := env[name]; twice {
 			errs.Add("engine_env", name+" is there twice.")
 		}
 		if env == nil {

@@ -135,7 +135,7 @@ func FormView(f Form, id string, providers []factory.Provider, added string, bui
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = ui.Form("model-form", paths.EditModel(id)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = ui.Form("model-form", paths.Model(id)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var5), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

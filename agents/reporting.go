@@ -1,0 +1,215 @@
+package agents
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"tokenfactory/factory"
+	"tokenfactory/metrics"
+)
+
+// Clocks that agree this well are taken as equal: a report is under way for some
+// of it.
+const toleratedSkew = 2 * time.Second
+
+// report takes in how a machine is, and answers what should run there.
+func (in *Intake) report(w http.ResponseWriter, r *http.Request, received time.Time) (ReportResponse, error) {
+	credential, err := bearer(r)
+	if err != nil {
+		return ReportResponse{}, err
+	}
+	var rep Report
+	if err := read(w, r, &rep); err != nil {
+		return ReportResponse{}, err
+	}
+	ctx := r.Context()
+	node, err := in.Fleet.NodeByCredential(ctx, factory.HashSecret(credential))
+	if factory.KindOf(err) == factory.NotFound {
+		return ReportResponse{}, factory.Errorf(factory.Unauthenticated,
+			"This agent's credential is not known here: its machine was removed, or joined again. Join with a new token from the cluster's page.")
+	}
+	if err != nil {
+		return ReportResponse{}, err
+	}
+	if rep.SentAt.IsZero() {
+		return ReportResponse{}, factory.Errorf(factory.Invalid, "The report does not say when it was sent.")
+	}
+	if err := checkSelf(rep.Address, rep.Version, rep.Hardware); err != nil {
+		return ReportResponse{}, err
+	}
+	if err := otherMachine(node, rep.Hardware, received); err != nil {
+		return ReportResponse{}, err
+	}
+
+	desired, err := in.Fleet.DesiredReplicas(ctx, node.ID)
+	if err != nil {
+		return ReportResponse{}, err
+	}
+	skew := rep.SentAt.Sub(received)
+	batches, ack := unseen(rep.Batches, node.ReportSeq)
+	buckets, err := in.buckets(ctx, node, desired, batches, skew, received)
+	if err != nil {
+		return ReportResponse{}, err
+	}
+	if err := in.Fleet.SaveReport(ctx, node.ID, factory.NodeReport{
+		Address:    rep.Address,
+		Version:    rep.Version,
+		Hardware:   rep.Hardware,
+		Skew:       skew,
+		ReceivedAt: received,
+		Replicas:   in.statuses(node, rep.Replicas),
+		PriorSeq:   node.ReportSeq,
+		AckSeq:     ack,
+	}, buckets); err != nil {
+		return ReportResponse{}, err
+	}
+	if desired == nil {
+		desired = []factory.ReplicaSpec{}
+	}
+	return ReportResponse{
+		Protocol:   Protocol,
+		ServerTime: in.Now(),
+		AckSeq:     ack,
+		Replicas:   desired,
+		SpreadMS:   in.crowd.seen(node.ID, received).Milliseconds(),
+	}, nil
+}
+
+// otherMachine refuses a copy of a disk: a machine with none of the node's cards
+// that reports under its credential while the node itself is well. Cards that were
+// replaced took longer than a node needs to be silent.
+func otherMachine(n factory.Node, h factory.Hardware, now time.Time) error {
+	if len(n.Hardware.GPUs) == 0 || len(h.GPUs) == 0 || !n.Online(now) {
+		return nil
+	}
+	for _, g := range h.GPUs {
+		if slices.ContainsFunc(n.Hardware.GPUs, func(o factory.GPU) bool {
+			return o.UUID == g.UUID || (o.ParentUUID != "" && o.ParentUUID == g.ParentUUID)
+		}) {
+			return nil
+		}
+	}
+	return factory.Errorf(factory.Conflict, "Another machine, with other GPUs, reports as node %s (%s) of cluster %s: this agent's data folder or disk is a copy. "+
+		"Give this machine an id of its own (systemd-machine-id-setup), an empty data folder and a new join token.", n.Name, n.Address, n.ClusterName)
+}
+
+// unseen leaves out batches that are kept already, and says the newest number.
+func unseen(batches []Batch, kept int64) (fresh []Batch, ack int64) {
+	ack = kept
+	for _, b := range batches {
+		if b.Seq > kept {
+			fresh = append(fresh, b)
+			ack = max(ack, b.Seq)
+		}
+	}
+	return fresh, ack
+}
+
+// buckets are the measurements to keep: those of replicas that are the node's own,
+// at our time.
+func (in *Intake) buckets(ctx context.Context, n factory.Node, desired []factory.ReplicaSpec, batches []Batch, skew time.Duration, now time.Time) ([]metrics.Bucket, error) {
+	if len(batches) == 0 {
+		return nil, nil
+	}
+	deploymentOf := map[string]string{}
+	for _, d := range desired {
+		deploymentOf[d.ID] = d.DeploymentID
+	}
+	complete := false
+	var out []metrics.Bucket
+	dropped := 0
+	var why string
+	for _, batch := range batches {
+		for _, b := range batch.Buckets {
+			// A replica that is stopping is not wanted any more, and still measured.
+			if _, known := deploymentOf[b.ReplicaID]; !known && !complete {
+				all, err := in.Fleet.AllReplicas(ctx)
+				if err != nil {
+					return nil, err
+				}
+				for _, r := range all {
+					if r.NodeID == n.ID {
+						deploymentOf[r.ID] = r.DeploymentID
+					}
+				}
+				complete = true
+			}
+			if skew.Abs() > toleratedSkew {
+				b.Start = b.Start.Add(-skew).Truncate(max(b.Step, time.Second))
+			}
+			b.Start = b.Start.UTC()
+			if reason := unfit(b, deploymentOf, now); reason != "" {
+				dropped++
+				why = reason
+				continue
+			}
+			out = append(out, b)
+		}
+	}
+	if dropped > 0 {
+		in.Log.Warn("measurements were not kept", "node", n.Name, "count", dropped, "of", dropped+len(out), "last", why)
+	}
+	return out, nil
+}
+
+func unfit(b metrics.Bucket, deploymentOf map[string]string, now time.Time) string {
+	oldest := metrics.Resolutions[len(metrics.Resolutions)-1].Keep
+	deployment, ours := deploymentOf[b.ReplicaID]
+	switch {
+	case !ours || deployment != b.DeploymentID:
+		return "replica " + b.ReplicaID + " of deployment " + b.DeploymentID + " is not one of this machine"
+	case b.Start.After(now.Add(toleratedSkew)) || b.Start.Before(now.Add(-oldest)):
+		return "its time " + b.Start.Format(time.RFC3339) + " cannot be: the machine's clock was set meanwhile"
+	}
+	if err := b.Check(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// What is shown of a replica is bounded here: agents bound it too, but only ours do.
+const (
+	maxLines  = 20
+	maxLine   = 1000 // bytes
+	maxReason = 2000 // bytes
+)
+
+func (in *Intake) statuses(n factory.Node, said []factory.ReplicaStatus) []factory.ReplicaStatus {
+	out := make([]factory.ReplicaStatus, 0, len(said))
+	for _, s := range said {
+		switch s.State {
+		case factory.Pending, factory.Starting, factory.Loading, factory.Ready, factory.Failed, factory.Stopping, factory.Stopped:
+		default:
+			in.Log.Warn("a replica has a state that is not known here", "node", n.Name, "replica", s.ID, "state", s.State)
+			continue
+		}
+		if s.URL != "" {
+			if u, err := url.Parse(s.URL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+				in.Log.Warn("a replica has an address that cannot be used", "node", n.Name, "replica", s.ID)
+				s.URL = ""
+			}
+		}
+		s.Reason = clip(s.Reason, maxReason)
+		s.Progress = clip(s.Progress, maxReason)
+		s.ServedName = clip(s.ServedName, maxReason)
+		s.LastLines = slices.Clone(s.LastLines[max(0, len(s.LastLines)-maxLines):])
+		for i, line := range s.LastLines {
+			s.LastLines[i] = clip(line, maxLine)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// clip cuts text to a length without leaving half a character; text columns take
+// neither that nor a zero byte.
+func clip(text string, most int) string {
+	if len(text) > most {
+		text = text[:most]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
+}

@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"tokenfactory/metrics"
+)
+
+const (
+	flushEvery = time.Second
+	// flushMost bounds the measurements that wait while the store is away. The oldest
+	// go first: what is happening now is what people look at.
+	flushMost = 100_000
+	// flushPatience bounds one hand-over.
+	flushPatience = 10 * time.Second
+)
+
+// pendingBuckets are measurements that the store has not taken yet.
+type pendingBuckets struct {
+	mu      sync.Mutex
+	buckets []metrics.Bucket
+	dropped int
+}
+
+// flushBuckets hands measurements over until ctx ends.
+func (g *Gateway) flushBuckets(ctx context.Context) {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		err := g.saveBuckets(ctx)
+		if err != nil && ctx.Err() == nil && !failing {
+			g.Log.Warn("save measurements; they are kept and sent again", "err", err)
+		}
+		failing = err != nil
+	}
+}
+
+// saveBuckets hands over what was recorded since the last time. What is not taken
+// is kept, with equal places merged, so that an outage costs little memory.
+func (g *Gateway) saveBuckets(ctx context.Context) error {
+	p := &g.pending
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.buckets = append(p.buckets, g.recorder.Flush()...)
+	if len(p.buckets) == 0 {
+		return nil
+	}
+	limit, cancel := context.WithTimeout(ctx, flushPatience)
+	defer cancel()
+	err := g.Buckets.MergeBuckets(limit, p.buckets)
+	if err == nil {
+		p.buckets = nil
+		return nil
+	}
+	p.merge(g)
+	return err
+}
+
+func (p *pendingBuckets) merge(g *Gateway) {
+	type place struct {
+		deployment, replica string
+		name                metrics.Name
+		start               int64
+	}
+	at := make(map[place]int, len(p.buckets))
+	kept := p.buckets[:0]
+	for _, b := range p.buckets {
+		k := place{b.DeploymentID, b.ReplicaID, b.Name, b.Start.Unix()}
+		if i, ok := at[k]; ok {
+			if err := kept[i].Merge(b); err != nil {
+				g.Log.Error("merge measurements", "metric", b.Name, "err", err)
+			}
+			continue
+		}
+		at[k] = len(kept)
+		kept = append(kept, b)
+	}
+	if over := len(kept) - flushMost; over > 0 {
+		p.dropped += over
+		g.Log.Error("measurements are dropped: the store has been away too long", "dropped", p.dropped)
+		kept = append([]metrics.Bucket(nil), kept[over:]...)
+	}
+	p.buckets = kept
+}

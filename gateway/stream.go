@@ -1,0 +1,305 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"tokenfactory/factory"
+	"tokenfactory/metrics"
+)
+
+// maxUnflushed bounds what is written before it is flushed although more events
+// wait in the buffer.
+const maxUnflushed = 16 << 10
+
+// stream carries one engine's events to one client.
+type stream struct {
+	x    *exchange
+	c    *call
+	body io.ReadCloser // the engine's, as it comes over the wire
+	in   *eventReader
+	view view
+
+	chunk     chunk
+	out       []byte // an event that had to be changed
+	marks     []mark // tokens written and not yet flushed
+	unflushed int
+}
+
+// stream forwards events as they come. Every event that is whole goes out in one
+// flush with those that arrived together with it, and with nothing later.
+func (x *exchange) stream(c *call, body io.ReadCloser, text io.Reader, running string) (verdict, *problem) {
+	s := &stream{x: x, c: c, body: body, in: newEventReader(text), view: x.view(running)}
+	defer s.in.free()
+	for {
+		for {
+			ev, ok := s.in.next()
+			if !ok {
+				break
+			}
+			if v, p, over := s.take(ev); over {
+				return v, p
+			}
+		}
+		if err := s.flush(); err != nil {
+			return left, nil
+		}
+		if err := s.in.fill(); err != nil {
+			return s.ended(err)
+		}
+		c.alive(time.Now(), x.g.IdleTimeout)
+	}
+}
+
+// view is what this client gets to see, given what the engine was asked for.
+func (x *exchange) view(running string) view {
+	v := view{name: x.route.name, nameJSON: x.route.nameJSON}
+	q := x.request
+	if !q.stream {
+		return v
+	}
+	v.hideTimings = running == optionTimings && !q.wantsTimings
+	switch {
+	case q.wantsRunning:
+	case !q.wantsUsage:
+		v.usage = usageNone
+	case running == optionContinuous:
+		v.usage = usageFinal
+	}
+	return v
+}
+
+// take handles one event; over means that the exchange has ended with it.
+func (s *stream) take(ev *event) (v verdict, p *problem, over bool) {
+	if len(ev.failure) > 0 || string(ev.name) == "error" {
+		v, p = s.failed(failureEvent(ev))
+		return v, p, true
+	}
+	if ev.data == nil {
+		return s.forward(ev.raw)
+	}
+	c := &s.chunk
+	c.read(ev.data, &s.view)
+	if c.failed {
+		v, p = s.failed(c.failure)
+		return v, p, true
+	}
+	s.x.meter.take(c)
+	if c.done {
+		v, p = s.finish(ev)
+		return v, p, true
+	}
+	if c.drop {
+		return answered, nil, false
+	}
+	raw := ev.raw
+	if c.n > 0 {
+		raw = s.rewrite(ev)
+	}
+	for _, choice := range c.tokens {
+		k := mark{choice: choice}
+		if c.choices == 1 {
+			switch {
+			case c.hasUsage:
+				k.count = c.usage.completion
+			case c.hasTimings:
+				k.count = c.timings.completion
+			}
+		}
+		s.marks = append(s.marks, k)
+	}
+	return s.forward(raw)
+}
+
+func (s *stream) forward(raw []byte) (verdict, *problem, bool) {
+	if err := s.write(raw); err != nil {
+		return left, nil, true
+	}
+	return answered, nil, false
+}
+
+// rewrite is an event with its edits made; everything around them stays.
+func (s *stream) rewrite(ev *event) []byte {
+	edits := s.chunk.edits[:s.chunk.n]
+	s.out = s.out[:0]
+	if ev.dataAt >= 0 {
+		s.out = append(s.out, ev.raw[:ev.dataAt]...)
+		s.out = splice(s.out, ev.data, edits, "")
+		return append(s.out, ev.raw[ev.dataAt+len(ev.data):]...)
+	}
+	// Data in several lines; no engine is known to send it, so only the meaning stays.
+	if len(ev.name) > 0 {
+		s.out = append(append(append(s.out, "event: "...), ev.name...), '\n')
+	}
+	for line := range bytes.SplitSeq(splice(nil, ev.data, edits, ""), []byte{'\n'}) {
+		s.out = append(append(append(s.out, "data: "...), line...), '\n')
+	}
+	return append(s.out, '\n')
+}
+
+// begin sends the header, with the first byte and not before: until then another
+// replica can take over.
+func (s *stream) begin() {
+	x := s.x
+	x.started = true
+	x.outgoing, x.request.body = nil, nil // a stream is open for long, and prompts are large
+	h := x.w.Header()
+	h["Content-Type"] = []string{"text/event-stream"}
+	h["Cache-Control"] = []string{"no-cache"}
+	h["X-Accel-Buffering"] = []string{"no"}
+	x.w.WriteHeader(http.StatusOK)
+}
+
+func (s *stream) write(raw []byte) error {
+	if !s.x.started {
+		s.begin()
+	}
+	if err := s.x.write(raw); err != nil {
+		return err
+	}
+	s.unflushed += len(raw)
+	if s.unflushed > maxUnflushed {
+		return s.flush()
+	}
+	return nil
+}
+
+// flush sends what was written and times the tokens in it.
+func (s *stream) flush() error {
+	if s.unflushed == 0 {
+		return nil
+	}
+	s.unflushed = 0
+	if err := s.x.control.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	if len(s.marks) == 0 {
+		return nil
+	}
+	x, now := s.x, time.Now()
+	for _, k := range s.marks {
+		if x.ttft == 0 {
+			x.ttft = max(1, now.Sub(x.begun))
+			x.observe(now, metrics.TTFT, inMilliseconds(x.ttft), 1)
+		}
+		if each, tokens := x.meter.gap(k, now); tokens > 0 {
+			x.observe(now, metrics.ITL, inMilliseconds(each), tokens)
+		}
+	}
+	s.marks = s.marks[:0]
+	return nil
+}
+
+// finish ends a stream that is whole. Its last event is held back until its usage
+// is on disk: who has seen the end is in the ledger.
+func (s *stream) finish(ev *event) (verdict, *problem) {
+	x := s.x
+	if err := s.flush(); err != nil {
+		return left, nil
+	}
+	x.settle(http.StatusOK, "")
+	err := s.write(ev.raw)
+	if err == nil && !bytes.HasSuffix(ev.raw, []byte("\n\n")) && !bytes.HasSuffix(ev.raw, []byte("\n\r\n")) {
+		err = s.write([]byte("\n\n"))
+	}
+	if err == nil {
+		err = s.flush()
+	}
+	if err == nil {
+		now := time.Now()
+		x.observe(now, metrics.E2E, inMilliseconds(now.Sub(x.begun)), 1)
+	}
+	s.c.drain(s.body)
+	return answered, nil
+}
+
+// failed ends a stream that an engine gave up. Before the first byte that is an
+// ordinary refusal. After it, there is one event that says so and then a cut:
+// clients take a clean end without [DONE] for success.
+func (s *stream) failed(f failure) (verdict, *problem) {
+	x := s.x
+	if !x.started {
+		p := f.problem()
+		if retriable(p.status) {
+			return again, p
+		}
+		x.settle(p.status, factory.FlagFailed)
+		x.refuse(p)
+		return answered, nil
+	}
+	if err := s.flush(); err != nil {
+		return left, nil
+	}
+	flag := factory.FlagFailed
+	if x.meter.events > 0 {
+		flag = factory.FlagTruncated
+	}
+	x.g.Log.Warn("an engine broke off in mid-stream", "request", x.id, "replica", x.replica.id, "at", x.replica.host,
+		"tokens", x.meter.events, "said", f.message)
+	x.settle(http.StatusOK, flag)
+	x.cut = true
+	if err := s.write(f.event()); err != nil {
+		return answered, nil
+	}
+	_ = s.flush() // the connection is cut in any case
+	return answered, nil
+}
+
+// ended sorts out a stream that stopped without saying so.
+func (s *stream) ended(err error) (verdict, *problem) {
+	x := s.x
+	if err == io.EOF {
+		// Some servers leave out the empty line at the very end.
+		if ev, ok := s.in.rest(); ok && (len(ev.failure) > 0 || len(ev.name) > 0 || string(ev.data) == "[DONE]" || gjson.ValidBytes(ev.data)) {
+			if v, p, over := s.take(ev); over {
+				return v, p
+			}
+		}
+	}
+	if x.gone() {
+		return left, nil
+	}
+	var f failure
+	p := upstreamFailed()
+	switch {
+	case x.g.running.Err() != nil:
+		f.message = "The gateway is being restarted. What was sent is not complete."
+		p = unavailable("The gateway is being restarted. Try again in a moment.")
+	case context.Cause(s.c.ctx) == errIdle:
+		f.message = "The engine said nothing for " + x.g.IdleTimeout.String() + ". What was sent is not complete."
+		p.status, p.message = http.StatusGatewayTimeout, "The engine did not answer within "+x.g.IdleTimeout.String()+"."
+	case errors.Is(err, errEventTooLong):
+		f.message = "The engine sent an event that is longer than 64 MiB. What was sent is not complete."
+	}
+	if !x.started {
+		return again, p
+	}
+	return s.failed(f)
+}
+
+// failureEvent reads an event that is a failure by its name.
+func failureEvent(ev *event) failure {
+	text := ev.data
+	if len(ev.failure) > 0 {
+		text = ev.failure
+	}
+	if gjson.ValidBytes(text) {
+		doc := gjson.ParseBytes(text)
+		if f, ok := readFailure(doc); ok {
+			return f
+		}
+		if doc.IsObject() {
+			return failureOf(doc)
+		}
+	}
+	if len(text) == 0 {
+		text = ev.comment
+	}
+	return failure{message: string(text)}
+}

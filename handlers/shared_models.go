@@ -1,0 +1,74 @@
+package handlers
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"tokenfactory/factory"
+	"tokenfactory/store"
+	"tokenfactory/views/layout"
+	"tokenfactory/views/shared"
+	"tokenfactory/views/ui"
+	"tokenfactory/web/paths"
+	"tokenfactory/web/respond"
+	"tokenfactory/web/session"
+)
+
+// SharedModels is a tenant's own page of the models it may use.
+type SharedModels struct {
+	Store     *store.Store
+	PublicURL string
+	Now       func() time.Time
+}
+
+// Home leads to the first of a tenant's pages.
+func (h *SharedModels) Home(c echo.Context) error {
+	return respond.Redirect(c, paths.OwnModels(session.Tenant(c).TenantName))
+}
+
+// List shows the models that are shared with the tenant, those that serve first.
+func (h *SharedModels) List(c echo.Context) error {
+	ctx, t := c.Request().Context(), session.Tenant(c)
+	mine, err := h.Store.DeploymentsOf(ctx, t.TenantID)
+	if err != nil {
+		return err
+	}
+	fleet, err := readFleet(ctx, h.Store, h.Now())
+	if err != nil {
+		return err
+	}
+	endpoints, err := h.Store.AllEndpoints(ctx)
+	if err != nil {
+		return err
+	}
+	byEndpoint := map[string]factory.Endpoint{}
+	for _, e := range endpoints {
+		byEndpoint[e.ID] = e
+	}
+	cards := make([]shared.Card, len(mine))
+	for i, d := range mine {
+		cards[i] = shared.Card{Deployment: d, BaseURL: byEndpoint[d.EndpointID].BaseURL(baseURL(c, h.PublicURL))}
+		cards[i].State, _ = d.Status(fleet.replicasOf(d.ID), fleet.silent)
+	}
+	slices.SortStableFunc(cards, func(a, b shared.Card) int {
+		return cmp.Or(cmp.Compare(idle(a.State), idle(b.State)), strings.Compare(a.PublicName, b.PublicName))
+	})
+	return respond.Page(c, respond.View{
+		Title: "Models", Active: layout.NavModels,
+		Lede:    "What is shared with " + t.TenantTitle + ". Send the name as the model in any OpenAI client.",
+		Actions: []ui.Action{{Label: "Create a key", Icon: "key", Href: paths.OwnKeys(t.TenantName), Primary: true}},
+		Body:    shared.Models(cards, t.TenantName),
+	})
+}
+
+// idle sorts what answers before what does not.
+func idle(s factory.State) int {
+	if s == factory.Ready || s == factory.Degraded {
+		return 0
+	}
+	return 1
+}

@@ -1,0 +1,227 @@
+package store_test
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"tokenfactory/factory"
+	"tokenfactory/store"
+	"tokenfactory/store/storetest"
+)
+
+func TestADeploymentIsFoundByIDNameOrPublicName(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		w := seed(t, s)
+		ctx := t.Context()
+		// This one is called like the other's public name: the name wins.
+		tricky := w.newDeployment("d2", "public/small")
+		ok(t, s.CreateDeployment(ctx, tricky))
+		for ref, want := range map[string]string{"d1": "d1", "small": "d1", "public/small": "d2", "public/public/small": "d2"} {
+			if d := must[factory.Deployment](t)(s.FindDeployment(ctx, ref)); d.ID != want {
+				t.Errorf("%s leads to %s", ref, d.ID)
+			}
+		}
+	})
+}
+
+func TestAPriceChangesByANewVersionOnly(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		seed(t, s)
+		ctx := t.Context()
+		d := must[factory.Deployment](t)(s.Deployment(ctx, "d1"))
+		first := *d.Price
+		d.Replicas, d.UpdatedAt = 3, start.Add(time.Hour)
+		ok(t, s.SaveDeployment(ctx, d))
+		same := first
+		same.ID = "another-id-of-equal-price"
+		d.Price = &same
+		ok(t, s.SaveDeployment(ctx, d))
+		if prices := must[map[string]factory.Price](t)(s.Prices(ctx)); len(prices) != 1 || prices[first.ID] != first {
+			t.Fatalf("an equal price made a version: %+v", prices)
+		}
+		// The price that was read, changed in place, must not change the version that usage names.
+		dearer := first
+		dearer.Output = "0.90"
+		d.Price = &dearer
+		ok(t, s.SaveDeployment(ctx, d))
+		got := must[factory.Deployment](t)(s.Deployment(ctx, "d1"))
+		if got.Price.ID == first.ID || got.Price.Output != "0.90" || got.OutputPrice != "0.90" || !got.Price.ValidFrom.Equal(d.UpdatedAt) || got.Replicas != 3 {
+			t.Errorf("got price %+v, %d replicas", got.Price, got.Replicas)
+		}
+		free := factory.Price{ID: "free-1", Free: true, Currency: "USD", Input: "0", CachedInput: "0", Output: "0", ValidFrom: start.Add(2 * time.Hour)}
+		d.Price = &free
+		ok(t, s.SaveDeployment(ctx, d))
+		got = must[factory.Deployment](t)(s.Deployment(ctx, "d1"))
+		if got.Price.ID != "free-1" || !got.Free || got.InputPrice != "" {
+			t.Errorf("got %+v and spec %+v", got.Price, got.DeploymentSpec)
+		}
+		if errs := got.Validate(); len(errs) > 0 {
+			t.Errorf("what is read does not validate: %v", errs)
+		}
+		if prices := must[map[string]factory.Price](t)(s.Prices(ctx)); len(prices) != 3 || prices[first.ID] != first {
+			t.Errorf("versions %+v", prices)
+		}
+		unpriced := d
+		unpriced.ID, unpriced.Name, unpriced.PublicName, unpriced.Price = "d9", "x", "x", nil
+		wantKind(t, s.CreateDeployment(ctx, unpriced), factory.Invalid)
+	})
+}
+
+func TestAnEditDoesNotUndoAStop(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		seed(t, s)
+		ctx := t.Context()
+		d := must[factory.Deployment](t)(s.Deployment(ctx, "d1"))
+		ok(t, s.SetDeploymentStopped(ctx, "d1", true))
+		d.Replicas, d.TenantIDs, d.SharedWithAll = 5, nil, true
+		ok(t, s.SaveDeployment(ctx, d))
+		got := must[factory.Deployment](t)(s.Deployment(ctx, "d1"))
+		if !got.Stopped || got.Replicas != 5 || !got.SharedWithAll || len(got.TenantIDs) != 0 {
+			t.Errorf("got %+v", got)
+		}
+		ok(t, s.SetDeploymentStopped(ctx, "d1", false))
+		if must[factory.Deployment](t)(s.Deployment(ctx, "d1")).Stopped {
+			t.Error("still stopped")
+		}
+	})
+}
+
+func TestATenantSeesWhatIsSharedWithIt(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		w := seed(t, s)
+		ctx := t.Context()
+		everybody := w.newDeployment("d2", "everybody")
+		everybody.TenantIDs, everybody.Tenants, everybody.SharedWithAll = nil, nil, true
+		ok(t, s.CreateDeployment(ctx, everybody))
+		both := w.newDeployment("d3", "both")
+		both.TenantIDs = []string{"t2", "t1", "t2"}
+		ok(t, s.CreateDeployment(ctx, both))
+		nobody := w.newDeployment("d4", "nobody")
+		nobody.TenantIDs = nil
+		ok(t, s.CreateDeployment(ctx, nobody))
+		for tenant, want := range map[string][]string{"t1": {"both", "everybody", "small"}, "t2": {"both", "everybody"}, "t3": {"everybody"}} {
+			var names []string
+			for _, d := range must[[]factory.Deployment](t)(s.DeploymentsOf(ctx, tenant)) {
+				names = append(names, d.Name)
+				if !d.SharedWith(tenant) || slices.ContainsFunc(d.TenantIDs, func(id string) bool { return id != tenant }) || len(d.Tenants) > 0 {
+					t.Errorf("%s is told that %s is shared with %v %v", tenant, d.Name, d.TenantIDs, d.Tenants)
+				}
+			}
+			if !slices.Equal(names, want) {
+				t.Errorf("%s sees %v, want %v", tenant, names, want)
+			}
+		}
+		if d := must[factory.Deployment](t)(s.Deployment(ctx, "d3")); !slices.Equal(d.Tenants, []string{"acme", "globex"}) || !slices.Equal(d.TenantIDs, []string{"t1", "t2"}) {
+			t.Errorf("an operator sees %v %v", d.Tenants, d.TenantIDs)
+		}
+	})
+}
+
+func TestADeletedDeploymentStopsAndFreesItsNames(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		w := seed(t, s)
+		ctx := t.Context()
+		node := w.join(t, "spark", "m-a", start)
+		w.place(t, "r1", node.ID)
+		if specs := must[[]factory.ReplicaSpec](t)(s.DesiredReplicas(ctx, node.ID)); len(specs) != 1 {
+			t.Fatalf("wanted on the node: %+v", specs)
+		}
+		ok(t, s.DeleteDeployment(ctx, "d1", start.Add(time.Hour)))
+		wantKind(t, second(s.DeploymentByName(ctx, "small")), factory.NotFound)
+		wantKind(t, second(s.FindDeployment(ctx, "d1")), factory.NotFound)
+		wantKind(t, s.SaveDeployment(ctx, w.deployment), factory.NotFound)
+		wantKind(t, s.DeleteDeployment(ctx, "d1", start.Add(time.Hour)), factory.NotFound)
+		if specs := must[[]factory.ReplicaSpec](t)(s.DesiredReplicas(ctx, node.ID)); len(specs) != 0 {
+			t.Errorf("the node should still run %+v", specs)
+		}
+		if r := must[[]factory.Replica](t)(s.AllReplicas(ctx)); len(r) != 1 || !r[0].Stopping {
+			t.Errorf("replicas %+v", r)
+		}
+		again := w.newDeployment("d2", "small")
+		ok(t, s.CreateDeployment(ctx, again))
+		if p := must[map[string]factory.Price](t)(s.Prices(ctx)); len(p) != 2 {
+			t.Errorf("prices of the past are gone: %v", p)
+		}
+		// Deleted twice under one name: history has both.
+		ok(t, s.DeleteDeployment(ctx, "d2", start.Add(2*time.Hour)))
+		if names := must[map[string]string](t)(s.DeploymentNames(ctx)); !reflect.DeepEqual(names, map[string]string{"d1": "small", "d2": "small"}) {
+			t.Errorf("history %v", names)
+		}
+	})
+}
+
+func TestAnAgentIsToldAllThatItNeeds(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		w := seed(t, s)
+		ctx := t.Context()
+		node := w.join(t, "spark", "m-a", start)
+		r := w.place(t, "r1", node.ID)
+		want := factory.ReplicaSpec{ID: "r1", DeploymentID: "d1", Deployment: "small", Revision: 1, Engine: "vllm", Args: []string{"--max-num-seqs", "8"}, Env: map[string]string{"A": "1"},
+			GPUUUIDs: []string{"GPU-x"}, Source: factory.SourceHuggingFace, Location: "Qwen/Qwen2-0.5B-Instruct", ServedName: "public/small",
+			ContextLength: 32768, PrefixCaching: true}
+		if got := must[[]factory.ReplicaSpec](t)(s.DesiredReplicas(ctx, node.ID)); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+			t.Errorf("got %+v", got)
+		}
+		r.NodeName = "spark"
+		if got := must[[]factory.Replica](t)(s.Replicas(ctx, "d1")); len(got) != 1 || !reflect.DeepEqual(got[0], r) {
+			t.Errorf("got %+v", got)
+		}
+		ok(t, s.SetReplicaRevision(ctx, "r1", 2))
+		if got := must[[]factory.ReplicaSpec](t)(s.DesiredReplicas(ctx, node.ID)); got[0].Revision != 2 {
+			t.Errorf("got %+v", got)
+		}
+		ok(t, s.SetReplicaStopping(ctx, "r1"))
+		if got := must[[]factory.ReplicaSpec](t)(s.DesiredReplicas(ctx, node.ID)); len(got) != 0 {
+			t.Errorf("got %+v", got)
+		}
+		ok(t, s.DeleteReplica(ctx, "r1"))
+		ok(t, s.DeleteReplica(ctx, "r1"))
+		ok(t, s.SetReplicaStopping(ctx, "r1"))
+		if got := must[[]factory.Replica](t)(s.AllReplicas(ctx)); len(got) != 0 {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestRoutesLeadToReplicasThatServe(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		w := seed(t, s)
+		ctx := t.Context()
+		now := start.Add(time.Minute)
+		online, silent := w.join(t, "a", "m-a", now), w.join(t, "b", "m-b", start)
+		for id, node := range map[string]string{"r-ready": online.ID, "r-loading": online.ID, "r-stopping": online.ID, "r-nowhere": online.ID, "r-silent": silent.ID} {
+			w.place(t, id, node)
+		}
+		report := func(node string, at time.Time, statuses ...factory.ReplicaStatus) {
+			t.Helper()
+			ok(t, s.SaveReport(ctx, node, factory.NodeReport{ReceivedAt: at, Replicas: statuses}, nil))
+		}
+		status := func(id string, state factory.State, url string) factory.ReplicaStatus {
+			return factory.ReplicaStatus{ID: id, Revision: 1, State: state, URL: url, ServedName: "public/small"}
+		}
+		report(online.ID, now, status("r-ready", factory.Ready, "http://a:1"), status("r-loading", factory.Loading, "http://a:2"),
+			status("r-stopping", factory.Ready, "http://a:3"), status("r-nowhere", factory.Ready, ""))
+		report(silent.ID, start, status("r-silent", factory.Ready, "http://b:1"))
+		ok(t, s.SetReplicaStopping(ctx, "r-stopping"))
+		other := w.newDeployment("d2", "other")
+		ok(t, s.CreateDeployment(ctx, other))
+
+		routes := must[[]factory.Route](t)(s.AllRoutes(ctx, now))
+		if len(routes) != 2 || routes[0].Deployment.ID != "d2" || routes[1].Deployment.ID != "d1" {
+			t.Fatalf("routes %+v", routes)
+		}
+		if r := routes[1]; len(r.Replicas) != 1 || r.Replicas[0].ID != "r-ready" || r.Replicas[0].URL != "http://a:1" || r.Hostname != "llm.example.org" ||
+			r.Deployment.Price.ID != "price-d1" || !r.Deployment.SharedWith("t1") || r.Deployment.SharedWith("t2") {
+			t.Errorf("route %+v", r)
+		}
+		if len(routes[0].Replicas) != 0 {
+			t.Errorf("a deployment without replicas has %+v", routes[0].Replicas)
+		}
+		ok(t, s.SetDeploymentStopped(ctx, "d1", true))
+		if routes := must[[]factory.Route](t)(s.AllRoutes(ctx, now)); len(routes) != 2 || len(routes[1].Replicas) != 0 {
+			t.Errorf("a stopped deployment is served by %+v", routes[1].Replicas)
+		}
+	})
+}

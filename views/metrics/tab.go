@@ -1,0 +1,86 @@
+package metrics
+
+import (
+	"time"
+
+	"tokenfactory/factory"
+	"tokenfactory/metrics"
+	"tokenfactory/slo"
+	"tokenfactory/views/charts"
+	"tokenfactory/views/ui"
+)
+
+// Tab is everything the Metrics tab shows.
+type Tab struct {
+	Deployment factory.Deployment
+	Query      Query
+	Window     metrics.Window
+	// Panels follow the metric catalogue.
+	Panels []Panel
+	// LastRequest is when a request was last answered; nil before the first one.
+	LastRequest *time.Time
+	Now         time.Time
+	ZoneName    string
+	// FirstRequest is a command that sends one, for a deployment without traffic.
+	FirstRequest string
+}
+
+// Panel is one metric of the tab.
+type Panel struct {
+	Metric    metrics.Metric
+	Series    metrics.Series
+	Previous  metrics.Summary // of the window before
+	Objective *slo.Objective
+	// Absent says why there is nothing to show though the deployment is in use; the
+	// engine does not report everything.
+	Absent string
+}
+
+// traffic reports whether any request was measured in the window.
+func (t Tab) traffic() bool {
+	for _, p := range t.Panels {
+		if p.Metric.Shape == metrics.Latency && p.Series.Summary.N > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// span is the window's length in words: "1 h".
+func (t Tab) span() string {
+	if r, ok := FindRange(t.Query.Range); ok && !t.Query.Custom() {
+		return r.Label
+	}
+	return ui.Span(t.Window.To.Sub(t.Window.From))
+}
+
+func (p Panel) id() string { return "chart-" + string(p.Metric.Name) }
+
+func (p Panel) label(span string) string {
+	lines := "p50, p90, p95 and p99"
+	if p.Metric.Shape == metrics.Gauge {
+		lines = "average, peak and the spread between them"
+	}
+	return p.Metric.Long + " over " + span + ": " + lines + ". The table view has the same numbers."
+}
+
+func (p Panel) option() charts.Option {
+	if p.Metric.Shape == metrics.Gauge {
+		return charts.Gauge(p.Series, p.line(100))
+	}
+	return charts.Latency(p.Series, p.line(1))
+}
+
+// line is the objective as the chart draws it; scale turns its unit into the chart's.
+func (p Panel) line(scale float64) *charts.Objective {
+	if p.Objective == nil {
+		return nil
+	}
+	o := charts.Objective{Value: p.Objective.Bound * scale}
+	if p.Metric.Shape == metrics.Gauge {
+		o.Label = "limit " + ui.Significant(o.Value) + " %"
+	} else {
+		o.Label = "objective " + ui.MillisText(o.Value)
+	}
+	return &o
+}
