@@ -3,7 +3,6 @@ package factory
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"sort"
 	"strings"
 )
@@ -25,17 +24,18 @@ const (
 	Internal        Kind = "internal"
 )
 
+// Plain numbers: the nouns know no HTTP, they only say what each kind means there.
 var statuses = map[Kind]int{
-	NotFound:        http.StatusNotFound,
-	Invalid:         http.StatusBadRequest,
-	Conflict:        http.StatusConflict,
-	Unauthenticated: http.StatusUnauthorized,
-	Forbidden:       http.StatusForbidden,
-	TooLarge:        http.StatusRequestEntityTooLarge,
-	RateLimited:     http.StatusTooManyRequests,
-	Unavailable:     http.StatusServiceUnavailable,
-	Incompatible:    http.StatusUpgradeRequired,
-	Internal:        http.StatusInternalServerError,
+	NotFound:        404,
+	Invalid:         400,
+	Conflict:        409,
+	Unauthenticated: 401,
+	Forbidden:       403,
+	TooLarge:        413,
+	RateLimited:     429,
+	Unavailable:     503,
+	Incompatible:    426,
+	Internal:        500,
 }
 
 // Status is the HTTP status of a kind; an unknown kind is our own fault.
@@ -43,7 +43,7 @@ func (k Kind) Status() int {
 	if s, ok := statuses[k]; ok {
 		return s
 	}
-	return http.StatusInternalServerError
+	return 500
 }
 
 // Error is the one error type that crosses package borders. Message is a

@@ -19,6 +19,7 @@ func plainEngine(t *testing.T) *engine {
 			sse(w, delta("a"), usage, done)
 			return
 		}
+		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, whole)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"tokenfactory/factory"
@@ -118,7 +119,27 @@ func (s *spool) nextBatch() (batch, error) {
 	if seg == nil {
 		return batch{}, nil
 	}
-	return readBatch(seg, size)
+	b, err := readBatch(seg, size)
+	if errors.Is(err, os.ErrNotExist) {
+		s.forget(seg)
+		return s.nextBatch()
+	}
+	return b, err
+}
+
+// forget gives up a file that somebody has deleted: what was in it is lost, and
+// that is said, but it must not hold up what is not.
+func (s *spool) forget(seg *segment) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log.Error("a spool file is gone; its usage rows are lost", "file", seg.path, "rows", seg.rows)
+	if seg == s.segments[len(s.segments)-1] {
+		s.closeLocked()
+	}
+	s.segments = slices.DeleteFunc(s.segments, func(c *segment) bool { return c == seg })
+	s.bytes -= seg.size
+	s.waiting -= seg.rows
+	s.lost += seg.rows
 }
 
 // settleBatch forgets a batch that the ledger has, and files that are done.
@@ -131,13 +152,14 @@ func (s *spool) settleBatch(b *batch) error {
 		return nil
 	}
 	b.from.read = b.upTo
+	b.from.rows -= b.lines
 	s.waiting -= b.lines
 	first := s.segments[0]
 	if first.read < first.size {
 		return nil
 	}
 	if len(s.segments) == 1 && s.open != nil {
-		if first.size < segmentDone {
+		if first.size < segmentDone && s.bytes < s.most/2 {
 			return nil
 		}
 		s.closeLocked()
@@ -159,6 +181,7 @@ func (s *spool) deliver(ctx context.Context, ledger Ledger, b *batch) error {
 	}
 	err := s.offer(ctx, ledger, b.rows)
 	if err == nil {
+		s.taken = b.rows[len(b.rows)-1]
 		b.rows = nil
 		return nil
 	}
@@ -174,6 +197,7 @@ func (s *spool) deliver(ctx context.Context, ledger Ledger, b *batch) error {
 		switch {
 		case err == nil:
 			taken += len(rows)
+			s.taken = rows[len(rows)-1]
 			return
 		case len(rows) == 1 && factory.KindOf(err) == factory.Invalid && s.putAsideRow(rows[0], err) == nil:
 			return
@@ -187,9 +211,11 @@ func (s *spool) deliver(ctx context.Context, ledger Ledger, b *batch) error {
 	if len(kept) == 0 {
 		return nil
 	}
-	if taken > 0 {
-		// The ledger works, so it is these rows. A few more chances, then they step aside.
-		b.fails = 0
+	if taken > 0 || s.ledgerWorks(ctx, ledger, b) {
+		// So it is these rows. A few more chances, then they step aside.
+		if taken > 0 {
+			b.fails = 0
+		}
 		if err := s.strike(b, alone); err != nil {
 			return err
 		}
@@ -222,6 +248,26 @@ func (s *spool) offer(ctx context.Context, ledger Ledger, rows []factory.Usage) 
 	ctx, cancel := context.WithTimeout(ctx, ledgerPatience)
 	defer cancel()
 	return ledger.AppendUsage(ctx, rows)
+}
+
+// ledgerWorks asks with a row that is no trouble: the last one that was taken, which
+// the ledger knows already, or the next one in line.
+func (s *spool) ledgerWorks(ctx context.Context, ledger Ledger, b *batch) bool {
+	row := s.taken
+	if row.ID == "" && b.from != nil {
+		s.mu.Lock()
+		size := b.from.size
+		s.mu.Unlock()
+		if b.upTo >= size {
+			return false
+		}
+		next, err := readBatch(&segment{path: b.from.path, read: b.upTo}, size)
+		if err != nil || len(next.rows) == 0 {
+			return false
+		}
+		row = next.rows[0]
+	}
+	return row.ID != "" && s.offer(ctx, ledger, []factory.Usage{row}) == nil
 }
 
 // strike counts rows that were refused alone while others were taken.

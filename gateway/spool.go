@@ -71,8 +71,9 @@ type spool struct {
 	since    time.Time
 	problem  string
 
-	moving sync.Mutex // one drain at a time
+	moving sync.Mutex // one drain at a time; guards what follows
 	batch  batch
+	taken  factory.Usage // a row that the ledger took
 }
 
 // segment is one file of rows.
@@ -80,6 +81,7 @@ type segment struct {
 	path string
 	size int64 // that is known to be whole
 	read int64 // that the ledger has
+	rows int64 // between the two
 }
 
 func openSpool(dir string, most int64, log *slog.Logger) (*spool, error) {
@@ -132,7 +134,7 @@ func (s *spool) recover() error {
 			}
 			continue
 		}
-		seg.size = whole
+		seg.size, seg.rows = whole, rows
 		s.segments = append(s.segments, seg)
 		s.bytes += whole
 		s.waiting += rows
@@ -222,6 +224,7 @@ func (s *spool) writeLocked(line []byte) error {
 	}
 	s.broken = nil
 	seg.size += int64(len(line))
+	seg.rows++
 	s.bytes += int64(len(line))
 	s.waiting++
 	return nil

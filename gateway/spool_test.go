@@ -29,8 +29,11 @@ func openTestSpool(t *testing.T, dir string, most int64) *spool {
 
 // kill drops a spool as SIGKILL does: nothing is written any more.
 func (s *spool) kill() {
+	s.moving.Lock()
+	defer s.moving.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.segments, s.memory, s.waiting, s.batch = nil, nil, 0, batch{}
 	if s.open != nil {
 		s.open.Close()
 		s.open = nil
@@ -297,6 +300,22 @@ func TestADiskThatTakesNothingLosesNothing(t *testing.T) {
 	b.set(func(w *world) { w.away = false })
 	b.row(2)
 	b.until("requests are served again", func() bool { return b.chat(plainly).status == 200 })
+}
+
+func TestAFileThatSomebodyDeletedIsReportedAndHoldsUpNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := openTestSpool(t, dir, 1<<30)
+	s.append(usageRow(1))
+	s.append(usageRow(2))
+	s.kill()
+	s, w := openTestSpool(t, dir, 1<<30), &world{}
+	if err := os.Remove(filepath.Join(dir, "0000000000000001"+segmentSuffix)); err != nil {
+		t.Fatal(err)
+	}
+	s.append(usageRow(3))
+	if err := s.drain(t.Context(), w); err != nil || len(w.rows) != 1 || s.state().Lost != 2 || s.state().Waiting != 0 {
+		t.Errorf("%v, %d rows, %+v", err, len(w.rows), s.state())
+	}
 }
 
 func TestASpoolHasOneOwner(t *testing.T) {

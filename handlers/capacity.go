@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"tokenfactory/engines"
 	"tokenfactory/factory"
@@ -63,7 +62,10 @@ func gpuChoices(nodes []factory.Node, replicas []factory.Replica) []views.GPUCho
 			if g.MemoryBytes != nil {
 				out[i].MemoryBytes = max(out[i].MemoryBytes, *g.MemoryBytes)
 			}
-			here[g.Name]++
+			// A replica gets one MIG slice at most: they cannot work together.
+			if here[g.Name]++; g.MIGProfile != "" {
+				here[g.Name] = 1
+			}
 			out[i].MostOnOneNode = max(out[i].MostOnOneNode, here[g.Name])
 		}
 	}
@@ -79,13 +81,9 @@ func checkGPUs(errs factory.FieldErrors, spec factory.DeploymentSpec, cluster st
 	most, names := 0, []string{}
 	for _, g := range gpuChoices(nodes, nil) {
 		names = append(names, g.Name)
-		if spec.GPU == g.Name {
-			most = g.MostOnOneNode
-		}
-	}
-	if spec.GPU == "" {
-		for _, n := range nodes {
-			most = max(most, len(n.Hardware.AllocatableGPUs()))
+		// The devices of one replica are of one product.
+		if spec.GPU == "" || strings.EqualFold(spec.GPU, g.Name) {
+			most = max(most, g.MostOnOneNode)
 		}
 	}
 	switch {
@@ -96,30 +94,4 @@ func checkGPUs(errs factory.FieldErrors, spec factory.DeploymentSpec, cluster st
 	case spec.GPUCount > most:
 		errs.Add("gpu_count", "No machine of cluster "+cluster+" has "+strconv.Itoa(spec.GPUCount)+" such GPUs; the largest has "+strconv.Itoa(most)+".")
 	}
-}
-
-// roomBeside reports whether one more replica could start while all others keep
-// what they hold.
-func roomBeside(spec factory.DeploymentSpec, e engines.Engine, nodes []factory.Node, replicas []factory.Replica, now time.Time) bool {
-	held := map[string]bool{}
-	for _, r := range replicas {
-		for _, uuid := range r.GPUUUIDs {
-			held[uuid] = true
-		}
-	}
-	for _, n := range nodes {
-		if ok, _ := e.RunsOn(n.Hardware, n.Runtime); !ok || !n.Online(now) {
-			continue
-		}
-		free := 0
-		for _, g := range n.Hardware.AllocatableGPUs() {
-			if !held[g.UUID] && (spec.GPU == "" || spec.GPU == g.Name) {
-				free++
-			}
-		}
-		if free >= spec.GPUCount {
-			return true
-		}
-	}
-	return false
 }

@@ -129,7 +129,7 @@ func (f fleet) served(clusterID string) []views.Served {
 		s := views.Served{Deployment: d, Ready: f.ready(replicas)}
 		s.State, s.Reason = d.Status(replicas, f.silent)
 		for _, r := range replicas {
-			if !slices.Contains(s.Machines, r.NodeName) {
+			if r.NodeName != "" && !slices.Contains(s.Machines, r.NodeName) {
 				s.Machines = append(s.Machines, r.NodeName)
 			}
 		}

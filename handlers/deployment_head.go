@@ -98,7 +98,7 @@ func (d deploymentNow) page(tab string) respond.View {
 	restart := ui.Action{
 		Label: "Restart", Icon: "refresh", Post: paths.RestartDeployment(d.ID),
 		ConfirmID: "restart", ConfirmTitle: "Restart " + d.Name + "?",
-		Confirm: "Each replica is started anew. Where there is no second place, the old one stops before the new one starts, and clients wait for the time that loading takes.",
+		Confirm: "Replicas start anew one after the other, each on the place of the old one. With one replica, clients are told to come back for as long as loading takes.",
 	}
 	if d.Address != "" {
 		stop.Confirm = "The engine at " + d.Address + " keeps running; it is no longer watched, and clients are no longer sent there until you start this again."

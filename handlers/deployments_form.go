@@ -203,12 +203,12 @@ func (h *Deployments) Update(c echo.Context) error {
 	var result Result
 	errs, err := inTx(ctx, h.Store, func(tx *store.Store) error {
 		if len(typed) == 0 && form.Restart == "" {
-			placed, at, err := h.Apply.place(ctx, tx, d.Name, spec)
+			placed, _, err := h.Apply.place(ctx, tx, d.Name, spec)
 			if err != nil {
 				return err
 			}
-			if ask, err = h.restartOf(ctx, tx, d, placed, at); err != nil || ask != "" {
-				return err
+			if ask = restartOf(d, placed); ask != "" {
+				return nil
 			}
 		}
 		var err error
@@ -236,29 +236,26 @@ func (h *Deployments) Update(c echo.Context) error {
 }
 
 // restartOf says what saving does to replicas that run; empty when it leaves them alone.
-func (h *Deployments) restartOf(ctx context.Context, tx *store.Store, d deploymentNow, spec factory.DeploymentSpec, at placing) (string, error) {
-	running := 0
+func restartOf(d deploymentNow, spec factory.DeploymentSpec) string {
+	running, serving := 0, 0
 	for _, r := range d.Replicas {
-		if !r.Stopping && r.State != factory.Stopped {
+		switch {
+		case r.Stopping || r.NodeID == "":
+		case r.State == factory.Ready:
+			running++
+			serving++
+		default:
 			running++
 		}
 	}
 	if running == 0 || d.Stopped || !spec.NeedsRestart(d.DeploymentSpec) {
-		return "", nil
+		return ""
 	}
-	if spec.Address != "" && d.Address != "" {
-		return "The engine at " + spec.Address + " is looked at anew; it is not stopped. Clients wait until it has answered.", nil
+	switch {
+	case spec.Address != "" && d.Address != "":
+		return "The engine at " + spec.Address + " is looked at anew; it is not stopped. Clients are told to come back until it has answered."
+	case serving > 1:
+		return "Replicas restart one after the other: each old one stops before its new one starts on the same GPUs, and the others keep serving meanwhile."
 	}
-	nodes, err := tx.Nodes(ctx, at.cluster.ID)
-	if err != nil {
-		return "", err
-	}
-	replicas, err := tx.AllReplicas(ctx)
-	if err != nil {
-		return "", err
-	}
-	if roomBeside(spec, at.engine, nodes, replicas, h.Now()) {
-		return "There is room for a second copy: each new replica starts first, and the old one stops when the new one serves. Clients notice nothing.", nil
-	}
-	return "There is no room for a second copy, so each old replica stops before its new one starts. Clients are told to come back for as long as loading takes.", nil
+	return "The old replica stops before the new one starts, because both need the same place. Clients are told to come back for as long as loading takes."
 }

@@ -116,7 +116,9 @@ func (h *Providers) form(f views.ProviderForm, existing *factory.Provider) respo
 }
 
 // New is the form of a new provider.
-func (h *Providers) New(c echo.Context) error { return respond.Page(c, h.form(views.ProviderForm{}, nil)) }
+func (h *Providers) New(c echo.Context) error {
+	return respond.Page(c, h.form(views.ProviderForm{}, nil))
+}
 
 // Create adds a provider.
 func (h *Providers) Create(c echo.Context) error {

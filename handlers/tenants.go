@@ -178,19 +178,11 @@ func (h *Tenants) form(form views.Form, t factory.Tenant) respond.View {
 func monthOf(ctx context.Context, s *store.Store, tenantID string, now time.Time, zone *time.Location, by ...billing.Dimension) (billing.Statement, error) {
 	local := now.In(zone)
 	from := time.Date(local.Year(), local.Month(), 1, 0, 0, 0, 0, zone)
-	sums, err := s.UsageSums(ctx, tenantID, from, now)
+	b, err := readBook(ctx, s, tenantID, from, now, zone)
 	if err != nil {
 		return billing.Statement{}, err
 	}
-	prices, err := s.Prices(ctx)
-	if err != nil {
-		return billing.Statement{}, err
-	}
-	items := make([]billing.Item, len(sums))
-	for i, x := range sums {
-		items[i] = billing.Item(x)
-	}
-	return billing.Terms{By: by, Zone: zone, Prices: prices}.Make(items)
+	return b.by(by...)
 }
 
 // moneyText writes amounts for people; currencies stand beside each other.

@@ -82,15 +82,18 @@ func rowsOf(n, columns int) string {
 // under the parameters that SQLite (32,766) and PostgreSQL (65,535) take.
 const maxRows = 512
 
-// chunks cuts n rows into powers of two, largest first, so that only a few
-// different statement texts exist: PostgreSQL prepares and keeps each of them.
+// chunks cuts n rows into powers of two and a rest of less than 32, so that only a
+// few different statement texts exist: PostgreSQL prepares and keeps each of them.
 func chunks(n int) []int {
 	var out []int
-	for size := maxRows; size > 0; size /= 2 {
+	for size := maxRows; size >= 32; size /= 2 {
 		for n >= size {
 			out = append(out, size)
 			n -= size
 		}
+	}
+	if n > 0 {
+		out = append(out, n)
 	}
 	return out
 }

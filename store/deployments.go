@@ -106,6 +106,12 @@ func (s *Store) DeploymentNames(ctx context.Context) (map[string]string, error) 
 	return s.names(ctx, "deployment", `SELECT id, name FROM deployments`)
 }
 
+// PublicNames maps ids to the model names that clients send, of deleted deployments
+// too: history needs them.
+func (s *Store) PublicNames(ctx context.Context) (map[string]string, error) {
+	return s.names(ctx, "deployment", `SELECT id, public_name FROM deployments`)
+}
+
 // shares are the tenants that a deployment is shared with, ids and names in equal order.
 type shares struct{ ids, names []string }
 

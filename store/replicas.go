@@ -37,6 +37,14 @@ func (s *Store) CreateReplica(ctx context.Context, x factory.Replica) error {
 		x.PID, x.Restarts, x.Progress, optMicros(x.StartedAt), optMicros(x.ReadyAt), micros(x.UpdatedAt), micros(x.CreatedAt))
 }
 
+// PlaceReplica gives a waiting replica its node and devices, or another reason for
+// waiting. One that was placed meanwhile stays where it is.
+func (s *Store) PlaceReplica(ctx context.Context, x factory.Replica) error {
+	return s.exec(ctx, "replica", nil,
+		`UPDATE replicas SET node_id = ?, gpu_uuids = ?, revision = ?, state = ?, reason = ?, updated_at = ? WHERE id = ? AND node_id = ''`,
+		x.NodeID, toJSON(x.GPUUUIDs), x.Revision, x.State, x.Reason, micros(x.UpdatedAt), x.ID)
+}
+
 // SetReplicaStopping takes a replica out of what its node should run. It goes when
 // the node says that it has stopped; one that has gone already is no error.
 func (s *Store) SetReplicaStopping(ctx context.Context, id string) error {

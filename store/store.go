@@ -77,7 +77,10 @@ func openSQLite(path string) (*Store, error) {
 	if err := f.Close(); err != nil {
 		return nil, fmt.Errorf("open the database file: %w", err)
 	}
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)" +
+		// Temporary data would go to files of its own, and 2 MB of cache by default
+		// are less than the ledger's indexes need.
+		"&_pragma=temp_store(MEMORY)&_pragma=cache_size(-16000)"
 	writer, err := sqlx.Open(driverSQLite, dsn+"&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_txlock=immediate")
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", err)

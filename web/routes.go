@@ -70,12 +70,138 @@ func (s Site) people(g *echo.Group, sessions *session.Sessions) {
 
 // operators is what operators see and change.
 func (s Site) operators(g *echo.Group) {
+	apply := &handlers.Apply{Now: s.Now}
+
+	clusters := &handlers.Clusters{Store: s.Store, Apply: apply, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
+	g.GET(paths.Clusters, clusters.List, operator)
+	g.GET(paths.NewCluster, clusters.New, operator)
+	g.POST(paths.Clusters, clusters.Create, operator)
+	g.GET(paths.Cluster(":id"), clusters.Show, operator)
+	g.GET(paths.EditCluster(":id"), clusters.Edit, operator)
+	g.POST(paths.Cluster(":id"), clusters.Update, operator)
+	g.POST(paths.RemoveCluster(":id"), clusters.Remove, operator)
+	g.POST(paths.ClusterTokens(":id"), clusters.Register, operator)
+	g.GET(paths.ClusterToken(":id", ":token"), clusters.Registration, operator)
+	g.POST(paths.RemoveToken(":id", ":token"), clusters.RevokeToken, operator)
+	g.GET(paths.Node(":id", ":node"), clusters.Node, operator)
+	g.POST(paths.RemoveNode(":id", ":node"), clusters.RemoveNode, operator)
+
+	endpoints := &handlers.Endpoints{Store: s.Store, Apply: apply, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
+	g.GET(paths.Endpoints, endpoints.List, operator)
+	g.GET(paths.NewEndpoint, endpoints.New, operator)
+	g.POST(paths.Endpoints, endpoints.Create, operator)
+	g.GET(paths.Endpoint(":id"), endpoints.Show, operator)
+	g.GET(paths.EditEndpoint(":id"), endpoints.Edit, operator)
+	g.POST(paths.Endpoint(":id"), endpoints.Update, operator)
+	g.POST(paths.RemoveEndpoint(":id"), endpoints.Remove, operator)
+
+	providers := &handlers.Providers{Store: s.Store, Apply: apply, Now: s.Now}
+	g.GET(paths.Providers, providers.List, operator)
+	g.GET(paths.NewProvider, providers.New, operator)
+	g.POST(paths.Providers, providers.Create, operator)
+	g.GET(paths.Provider(":id"), providers.Show, operator)
+	g.GET(paths.EditProvider(":id"), providers.Edit, operator)
+	g.POST(paths.Provider(":id"), providers.Update, operator)
+	g.POST(paths.RemoveProvider(":id"), providers.Remove, operator)
+
+	models := &handlers.Models{Store: s.Store, Apply: apply, Poke: s.Poke, Now: s.Now}
+	g.GET(paths.Models, models.List, operator)
+	g.GET(paths.NewModel, models.New, operator)
+	g.POST(paths.Models, models.Create, operator)
+	g.GET(paths.Model(":id"), models.Show, operator)
+	g.GET(paths.EditModel(":id"), models.Edit, operator)
+	g.POST(paths.Model(":id"), models.Update, operator)
+	g.POST(paths.RemoveModel(":id"), models.Remove, operator)
+
+	s.deployments(g, apply)
+	s.customers(g, apply)
+}
+
+// deployments is what operators see and change of deployments.
+func (s Site) deployments(g *echo.Group, apply *handlers.Apply) {
+	deployments := &handlers.Deployments{Store: s.Store, Apply: apply, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
+	g.GET(paths.Deployments, deployments.List, operator)
+	g.GET(paths.NewDeployment, deployments.New, operator)
+	g.POST(paths.Deployments, deployments.Create, operator)
+	g.GET(paths.Deployment(":id"), deployments.Show, operator)
+	g.GET(paths.DeploymentReplicas(":id"), deployments.Replicas, operator)
+	g.GET(paths.DeploymentSettings(":id"), deployments.Settings, operator)
+	g.POST(paths.Deployment(":id"), deployments.Update, operator)
+	g.POST(paths.StopDeployment(":id"), deployments.Stop, operator)
+	g.POST(paths.StartDeployment(":id"), deployments.Start, operator)
+	g.POST(paths.RestartDeployment(":id"), deployments.Restart, operator)
+	g.POST(paths.RemoveDeployment(":id"), deployments.Remove, operator)
+
+	metrics := &handlers.Metrics{Store: s.Store, Now: s.Now, PublicURL: s.PublicURL}
+	g.GET(paths.DeploymentMetrics(":id"), metrics.Show, operator)
+}
+
+// customers is what operators see and change of tenants.
+func (s Site) customers(g *echo.Group, apply *handlers.Apply) {
+	tenants := &handlers.Tenants{Store: s.Store, Apply: apply, Now: s.Now}
+	g.GET(paths.Tenants, tenants.List, operator)
+	g.GET(paths.NewTenant, tenants.New, operator)
+	g.POST(paths.Tenants, tenants.Create, operator)
+	g.GET(paths.Tenant(":id"), tenants.Show, operator)
+	g.GET(paths.EditTenant(":id"), tenants.Edit, operator)
+	g.POST(paths.Tenant(":id"), tenants.Update, operator)
+	g.POST(paths.RemoveTenant(":id"), tenants.Remove, operator)
+	g.GET(paths.Members(":id"), tenants.ShowAgain, operator)
+	g.POST(paths.Members(":id"), tenants.AddMember, operator)
+	g.POST(paths.SaveMember(":id", ":user"), tenants.SaveMember, operator)
+	g.POST(paths.RemoveMember(":id", ":user"), tenants.RemoveMember, operator)
+	g.GET(paths.Keys(":id"), tenants.ShowAgain, operator)
+	g.POST(paths.Keys(":id"), tenants.CreateKey, operator)
+	g.POST(paths.RevokeKey(":id", ":key"), tenants.RevokeKey, operator)
+
+	usage := &handlers.Usage{Store: s.Store, Now: s.Now}
+	g.GET(paths.Usage, usage.Show, operator)
+	g.GET(paths.UsageCSV, usage.CSV, operator)
+	g.GET(paths.Requests, usage.Requests, operator)
 }
 
 // tenants is what the members of one tenant see and change.
 func (s Site) tenants(g *echo.Group) {
+	apply := &handlers.Apply{Now: s.Now}
+
+	models := &handlers.SharedModels{Store: s.Store, PublicURL: s.PublicURL, Now: s.Now}
+	g.GET(paths.Own(":tenant"), models.Home, member)
+	g.GET(paths.OwnModels(":tenant"), models.List, member)
+
+	keys := &handlers.Keys{Store: s.Store, Apply: apply, PublicURL: s.PublicURL, Now: s.Now}
+	g.GET(paths.OwnKeys(":tenant"), keys.List, member)
+	g.POST(paths.OwnKeys(":tenant"), keys.Create, member)
+	g.POST(paths.OwnRevokeKey(":tenant", ":key"), keys.Revoke, member)
+
+	members := &handlers.Members{Store: s.Store, Apply: apply, Now: s.Now}
+	g.GET(paths.OwnMembers(":tenant"), members.List, member)
+	g.POST(paths.OwnMembers(":tenant"), members.Add, member)
+	g.POST(paths.OwnSaveMember(":tenant", ":user"), members.Save, member)
+	g.POST(paths.OwnRemoveMember(":tenant", ":user"), members.Remove, member)
+
+	usage := &handlers.Usage{Store: s.Store, Now: s.Now}
+	g.GET(paths.OwnUsage(":tenant"), usage.Own, member)
+	g.GET(paths.OwnUsageCSV(":tenant"), usage.OwnCSV, member)
+	g.GET(paths.OwnRequests(":tenant"), usage.OwnRequests, member)
 }
 
-// programs is the JSON API.
+// programs is the JSON API; its group begins at paths.API.
 func (s Site) programs(g *echo.Group) {
+	apply := &handlers.Apply{Now: s.Now}
+	documents := &handlers.Documents{Store: s.Store, Apply: apply, Poke: s.Poke}
+	g.POST("/apply", documents.Post, management)
+
+	clusters := &handlers.Clusters{Store: s.Store, Apply: apply, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
+	g.GET("/clusters", clusters.ListJSON, management)
+
+	deployments := &handlers.Deployments{Store: s.Store, Apply: apply, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
+	g.GET("/deployments", deployments.ListJSON, known)
+	g.GET("/deployments/:ref", deployments.ShowJSON, known)
+
+	metrics := &handlers.Metrics{Store: s.Store, Now: s.Now, PublicURL: s.PublicURL}
+	g.GET("/deployments/:name/metrics", metrics.JSON, known)
+
+	usage := &handlers.Usage{Store: s.Store, Now: s.Now}
+	g.GET("/usage", usage.SumsJSON, known)
+	g.GET("/requests", usage.RequestsJSON, known)
 }

@@ -13,6 +13,7 @@ type row struct {
 	Empty    bool
 	Readings []reading
 	Samples  string
+	Few      bool // too few for a p99
 }
 
 // heads are the table's columns after the time.
@@ -38,7 +39,10 @@ func (p Panel) rows() []row {
 			out = append(out, row{From: from, To: from.Add(p.Series.Window.Step), Empty: true})
 			continue
 		}
-		out = append(out, row{From: from, To: from.Add(p.Series.Window.Step), Readings: p.step(i), Samples: ui.Count(int64(p.Series.N[i] + 0.5))})
+		out = append(out, row{
+			From: from, To: from.Add(p.Series.Window.Step), Readings: p.step(i), Samples: ui.Count(int64(p.Series.N[i] + 0.5)),
+			Few: p.Metric.Shape == metrics.Latency && p.Series.N[i] < metrics.FewSamples,
+		})
 	}
 	return out
 }

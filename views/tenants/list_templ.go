@@ -291,7 +291,7 @@ func formAction(id string) string {
 	if id == "" {
 		return paths.Tenants
 	}
-	return paths.EditTenant(id)
+	return paths.Tenant(id)
 }
 
 var _ = templruntime.GeneratedTemplate
