@@ -298,8 +298,8 @@ func TestRR04StaleConnectionsFailNothingAndDoubleNothing(t *testing.T) {
 		"the engine lets go first":  time.Hour,
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := newEngine(t, func(w http.ResponseWriter, _ *http.Request, _ int) { _, _ = io.WriteString(w, whole) })
-			e.Config.IdleTimeout = keep
+			e := newEngine(t, func(w http.ResponseWriter, _ *http.Request, _ int) { _, _ = io.WriteString(w, whole) },
+				func(s *http.Server) { s.IdleTimeout = keep })
 			b := newBench(t, []string{e.URL}, func(b *bench) { b.g.upstream.idleConnection = idle })
 			const n = 24
 			for i := range n {

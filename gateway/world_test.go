@@ -123,7 +123,7 @@ func (w *world) ledger() []factory.Usage {
 
 // bench is a running gateway in a world.
 type bench struct {
-	*testing.T
+	testing.TB
 	*world
 	g      *Gateway
 	server *httptest.Server
@@ -149,10 +149,10 @@ func (s *syncBuffer) String() string {
 }
 
 // newBench starts a gateway in front of engines. Setups run before it opens.
-func newBench(t *testing.T, engines []string, setups ...func(*bench)) *bench {
+func newBench(t testing.TB, engines []string, setups ...func(*bench)) *bench {
 	t.Helper()
 	secret, hash := factory.NewSecret(factory.PrefixKey)
-	b := &bench{T: t, secret: secret, logs: &syncBuffer{}, world: &world{
+	b := &bench{TB: t, secret: secret, logs: &syncBuffer{}, world: &world{
 		keys: map[string]factory.Key{hash: {ID: "key1", TenantID: "tenant1", Hash: hash, Scope: factory.ScopeInference}},
 	}}
 	b.routes = []factory.Route{routeTo(asked, engines...)}
@@ -305,9 +305,9 @@ type call1 struct {
 	path   string
 }
 
-func newEngine(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, n int)) *engine {
+func newEngine(t testing.TB, answer func(w http.ResponseWriter, r *http.Request, n int), setups ...func(*http.Server)) *engine {
 	e := &engine{}
-	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	e.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // the gateway broke off
@@ -318,6 +318,10 @@ func newEngine(t *testing.T, answer func(w http.ResponseWriter, r *http.Request,
 		e.mu.Unlock()
 		answer(w, r, n)
 	}))
+	for _, f := range setups {
+		f(e.Config)
+	}
+	e.Start()
 	t.Cleanup(e.Close)
 	return e
 }

@@ -42,7 +42,7 @@ func all[T any](ctx context.Context, s *Store, q sqlx.ExtContext, noun string, s
 // one reads a single row, and says missing when there is none.
 func one[T any](ctx context.Context, s *Store, q sqlx.ExtContext, noun, missing string, scan func(row) (T, error), query string, args ...any) (T, error) {
 	v, err := scan(q.QueryRowxContext(ctx, q.Rebind(query), args...))
-	if errors.Is(err, sql.ErrNoRows) {
+	if errors.Is(err, sql.ErrNoRows) || isBadText(err) { // nothing is called what cannot be kept
 		return v, &factory.Error{Kind: factory.NotFound, Message: missing}
 	}
 	return v, s.classify(ctx, err, noun)
@@ -171,6 +171,12 @@ func (c jsonColumn) Scan(v any) error {
 		return json.Unmarshal(b, c.v)
 	}
 	return fmt.Errorf("JSON is kept as %T", v)
+}
+
+// clean takes out of text from elsewhere what PostgreSQL would refuse: one bad
+// byte in an engine's message must not hold up all that comes after it.
+func clean(s string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD")
 }
 
 // optText keeps an empty string as NULL, for references that may be missing.

@@ -213,6 +213,11 @@ func (s *Store) DeleteDeployment(ctx context.Context, id string, now time.Time) 
 		if err := tx.exec(ctx, "sharing", nil, `DELETE FROM deployment_tenants WHERE deployment_id = ?`, id); err != nil {
 			return err
 		}
+		// Locked in the order in which reports lock them.
+		if _, err := all(ctx, tx, tx.q, "replica", scanText,
+			`SELECT id FROM replicas WHERE deployment_id = ? ORDER BY id`+tx.forUpdate("replicas"), id); err != nil {
+			return err
+		}
 		return tx.exec(ctx, "replica", nil, `UPDATE replicas SET stopping = TRUE WHERE deployment_id = ?`, id)
 	})
 }

@@ -32,6 +32,7 @@ const (
 
 // PostgreSQL's, as SQLSTATE.
 const (
+	pgBadText       = "22021"
 	pgForeignKey    = "23503"
 	pgUnique        = "23505"
 	pgSerialization = "40001"
@@ -63,6 +64,8 @@ func (s *Store) classify(ctx context.Context, err error, noun string, values ...
 		return &factory.Error{Kind: factory.Unavailable, Message: "The database cannot be reached at the moment. Try again in a few seconds.", Err: err}
 	case isForeignKey(err):
 		return &factory.Error{Kind: factory.Conflict, Message: "Something that this " + noun + " refers to was removed in the meantime. Load the page again and choose anew.", Err: err}
+	case isBadText(err):
+		return &factory.Error{Kind: factory.Invalid, Message: "The " + noun + " has a character in its text that cannot be kept. Remove it.", Err: err}
 	}
 	if column, ok := takenColumn(err); ok {
 		return &factory.Error{Kind: factory.Conflict, Message: takenSentence(noun, column, values), Err: err}
@@ -120,6 +123,13 @@ func isForeignKey(err error) bool {
 	}
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == pgForeignKey
+}
+
+// isBadText reports whether PostgreSQL refused text for a zero byte, or bytes that
+// are no UTF-8. SQLite takes both.
+func isBadText(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == pgBadText
 }
 
 func isInterrupt(err error) bool {

@@ -36,7 +36,7 @@ func (s *Store) SaveReport(ctx context.Context, nodeID string, report factory.No
 		}
 		if err := tx.exec(ctx, "node", nil,
 			`UPDATE nodes SET address = ?, agent_version = ?, hardware = ?, skew_us = ?, last_seen_at = ?, report_seq = ? WHERE id = ?`,
-			report.Address, report.Version, toJSON(report.Hardware), report.Skew.Microseconds(), micros(report.ReceivedAt),
+			clean(report.Address), clean(report.Version), toJSON(report.Hardware), report.Skew.Microseconds(), micros(report.ReceivedAt),
 			seq, nodeID); err != nil {
 			return err
 		}
@@ -76,8 +76,8 @@ func (s *Store) saveStatuses(ctx context.Context, nodeID string, report factory.
 		case listed:
 			err = s.exec(ctx, "replica", nil, `UPDATE replicas SET state = ?, reason = ?, last_lines = ?, url = ?, served_name = ?,
 				pid = ?, restarts = ?, progress = ?, started_at = ?, ready_at = ?, updated_at = ? WHERE id = ?`,
-				x.State, x.Reason, toJSON(x.LastLines), x.URL, x.ServedName,
-				x.PID, x.Restarts, x.Progress, optMicros(x.StartedAt), optMicros(x.ReadyAt), micros(report.ReceivedAt), k.id)
+				clean(string(x.State)), clean(x.Reason), toJSON(x.LastLines), clean(x.URL), clean(x.ServedName),
+				x.PID, x.Restarts, clean(x.Progress), optMicros(x.StartedAt), optMicros(x.ReadyAt), micros(report.ReceivedAt), k.id)
 		}
 		if err != nil {
 			return err

@@ -82,6 +82,26 @@ func TestAReportDeliveredTwiceMeasuresOnce(t *testing.T) {
 	})
 }
 
+func TestABadByteHoldsNothingUp(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		w := seed(t, s)
+		ctx := t.Context()
+		node := w.join(t, "a", "m-a", start)
+		w.place(t, "r1", node.ID)
+		ok(t, s.SaveReport(ctx, node.ID, factory.NodeReport{ReceivedAt: start, Version: "1\x00", Replicas: []factory.ReplicaStatus{
+			{ID: "r1", State: factory.Failed, Reason: "It said \x00\xff.", LastLines: []string{"\x00"}}}}, nil))
+		if r := must[[]factory.Replica](t)(s.AllReplicas(ctx)); r[0].Reason != "It said \uFFFD." {
+			t.Errorf("reason %q", r[0].Reason)
+		}
+		u := request("r1", start, 1, 1)
+		u.ModelServed = "x\x00"
+		ok(t, s.AppendUsage(ctx, []factory.Usage{u}))
+		for _, err := range []error{second(s.FindDeployment(ctx, "small\x00")), second(s.UserByEmail(ctx, "\xff"))} {
+			wantKind(t, err, factory.NotFound)
+		}
+	})
+}
+
 func TestAStoppingReplicaGoesWhenItHasStopped(t *testing.T) {
 	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
 		w := seed(t, s)

@@ -44,7 +44,7 @@ func (s *Store) CreateTenant(ctx context.Context, t factory.Tenant) error {
 		t.ID, t.Name, t.Title, micros(t.CreatedAt))
 }
 
-// SaveTenant writes a tenant's title.
+// SaveTenant writes a tenant's name and title.
 func (s *Store) SaveTenant(ctx context.Context, t factory.Tenant) error {
 	return s.change(ctx, "tenant", noTenant, []unique{{"name", t.Name}},
 		`UPDATE tenants SET name = ?, title = ? WHERE id = ? AND deleted_at IS NULL`, t.Name, t.Title, t.ID)

@@ -38,7 +38,7 @@ func (s *Store) AppendUsage(ctx context.Context, rows []factory.Usage) error {
 		err := inChunks(rows, func(part []factory.Usage) error {
 			args := make([]any, 0, usageColumnCount*len(part))
 			for _, u := range part {
-				args = append(args, u.ID, u.TenantID, u.KeyID, u.DeploymentID, u.ReplicaID, u.PriceID, u.Endpoint, u.ModelAsked, u.ModelServed, u.Status, u.Flags, u.Stream, u.Attempts,
+				args = append(args, u.ID, u.TenantID, u.KeyID, u.DeploymentID, u.ReplicaID, u.PriceID, u.Endpoint, clean(u.ModelAsked), clean(u.ModelServed), u.Status, u.Flags, u.Stream, u.Attempts,
 					u.PromptTokens, u.CachedTokens, u.CompletionTokens, micros(u.StartedAt), u.QueueMS, u.TTFTMS, u.E2EMS)
 			}
 			ids, err := all(ctx, tx, tx.q, "usage", scanText, `INSERT INTO usage_rows (`+usageColumns+`) VALUES `+rowsOf(len(part), usageColumnCount)+`

@@ -131,36 +131,16 @@ func postDocuments(ctx context.Context, server, token string, docs []document) (
 	return out.Results, nil
 }
 
-// refusal turns the API's error into lines for a terminal: the document, then
-// its fields. Nothing of a refused list was done.
+// refusal is what the factory said against the list; its sentence names the
+// document and the fields.
 func refusal(status string, body []byte) error {
 	var b struct {
-		Error struct {
-			Message  string            `json:"message"`
-			Fields   map[string]string `json:"fields"`
-			Document *struct {
-				Kind, Name string
-			} `json:"document"`
-		} `json:"error"`
+		Error struct{ Message string }
 	}
 	if json.Unmarshal(body, &b) != nil || b.Error.Message == "" {
 		return fmt.Errorf("the factory answered %s", status)
 	}
-	var text strings.Builder
-	if d := b.Error.Document; d != nil {
-		fmt.Fprintf(&text, "%s %s: ", d.Kind, d.Name)
-	}
-	text.WriteString(b.Error.Message)
-	names := make([]string, 0, len(b.Error.Fields))
-	for name := range b.Error.Fields {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
-		fmt.Fprintf(&text, "\n  %s: %s", name, b.Error.Fields[name])
-	}
-	text.WriteString("\nNothing was changed.")
-	return errors.New(text.String())
+	return errors.New(b.Error.Message)
 }
 
 func printResults(w io.Writer, results []applied) {
@@ -176,7 +156,11 @@ func printResults(w io.Writer, results []applied) {
 		}
 		sort.Strings(names)
 		for _, name := range names {
-			fmt.Fprintf(w, "\n%s of %s %s, shown this once:\n  %s\n", strings.ReplaceAll(name, "_", " "), r.Kind, r.Name, r.Secrets[name])
+			what := strings.ReplaceAll(name, "_", " ") + " of " + r.Kind
+			if name == r.Kind {
+				what = r.Kind
+			}
+			fmt.Fprintf(w, "\n%s %s, shown this once:\n  %s\n", what, r.Name, r.Secrets[name])
 		}
 	}
 }

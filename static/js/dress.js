@@ -20,6 +20,25 @@ function dashes(series) {
   if (type && /^\d/.test(type)) series.lineStyle.type = type.split(" ").map(Number);
 }
 
+// A line needs two points. A step with samples between two without has none to go
+// to, so it is drawn as a dot.
+function lonely(series, rows) {
+  const y = series.encode.y;
+  const has = (i) => i >= 0 && i < rows.length && rows[i][y] !== null;
+  const alone = new Set();
+  for (let i = 0; i < rows.length; i++) {
+    if (has(i) && !has(i - 1) && !has(i + 1)) alone.add(i);
+  }
+  if (alone.size && !series.name.startsWith("_") && !series.areaStyle) {
+    series.showSymbol = true;
+    series.showAllSymbol = true;
+    series.symbol = "circle";
+    series.symbolSize = (_, point) => (alone.has(point.dataIndex) ? 5 : 0);
+  } else {
+    series.symbol = "none";
+  }
+}
+
 const merge = (into, more) => ({ ...more, ...into });
 
 export function dress(raw, host) {
@@ -32,17 +51,23 @@ export function dress(raw, host) {
 
   option.textStyle = { fontFamily: getComputedStyle(host).fontFamily, fontSize: 12, color: text };
   option.aria = { enabled: true, label: { description: host.getAttribute("aria-label") } };
+  // A shaded area has a patch in the legend, not a line.
+  const areas = new Set((option.series ?? []).filter((s) => s.areaStyle).map((s) => s.name));
+  const lines = new Set((option.series ?? []).filter((s) => s.type === "line").map((s) => s.name));
   option.legend = merge(option.legend ?? {}, {
     textStyle: { color: text, fontSize: 12 },
     inactiveColor: line,
     inactiveBorderColor: line,
     itemGap: 14,
   });
+  option.legend.data = option.legend.data.map((name) =>
+    areas.has(name) ? { name, icon: "roundRect" } : { name, itemStyle: { opacity: lines.has(name) ? 0 : 1 } },
+  );
   option.xAxis = [option.xAxis].flat().map((axis) =>
     merge(axis, {
       axisLine: { lineStyle: { color: line } },
       axisTick: { show: false },
-      axisLabel: { color: text, hideOverlap: true },
+      axisLabel: { color: text, hideOverlap: true, margin: 12 },
       splitLine: { show: false },
     }),
   );
@@ -53,10 +78,12 @@ export function dress(raw, host) {
       axisLabel: { color: text, formatter: (v) => tick(v, unit) },
       splitLine: { lineStyle: { color: line } },
       splitNumber: 4,
+      ...(axis.max === 100 ? { interval: 25 } : {}),
     }),
   );
   for (const series of option.series ?? []) {
     dashes(series);
+    if (series.type === "line") lonely(series, option.dataset?.source ?? []);
     series.emphasis = { disabled: true };
     if (series.markLine) {
       series.markLine.silent = true;
@@ -87,8 +114,8 @@ function dressZoom(zoom, get) {
   }
   return {
     ...zoom,
-    height: 14,
-    bottom: 2,
+    height: 12,
+    bottom: 4,
     showDetail: false,
     showDataShadow: false,
     brushSelect: true,

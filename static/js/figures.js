@@ -40,7 +40,7 @@ function draw(echarts, host) {
   }
   const chart = create(echarts, host);
   const hidden = hiddenIn(location.search);
-  option.legend.selected = Object.fromEntries(option.legend.data.map((name) => [name, !hidden.has(name)]));
+  option.legend.selected = Object.fromEntries(option.legend.data.map(({ name }) => [name, !hidden.has(name)]));
   chart.setOption(option);
   if (host.dataset.group) chart.on("legendselectchanged", (event) => remember(event.selected));
 }

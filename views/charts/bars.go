@@ -25,7 +25,7 @@ func Columns(b Bars) Option {
 	for i, s := range b.Series {
 		names[i] = s.Name
 	}
-	c.SetGlobalOptions(append(base(names, "4"),
+	c.SetGlobalOptions(append(base(names, opts.Grid{Left: "4", Right: "14", Top: "36", Bottom: "4", ContainLabel: opts.Bool(true)}),
 		echarts.WithXAxisOpts(opts.XAxis{Type: "category"}),
 		echarts.WithYAxisOpts(opts.YAxis{Type: "value"}),
 	)...)

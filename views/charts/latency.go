@@ -103,7 +103,10 @@ var line = echarts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(false)
 
 func overTime(w metrics.Window, legend []string, most any) *echarts.Line {
 	c := echarts.NewLine()
-	c.SetGlobalOptions(append(base(legend, "24"), // room for the zoom slider under the axis
+	// Fixed margins: charts above each other share their time axis to the pixel. Under
+	// it is room for the zoom slider.
+	grid := opts.Grid{Left: "60", Right: "16", Top: "36", Bottom: "46"}
+	c.SetGlobalOptions(append(base(legend, grid),
 
 		echarts.WithXAxisOpts(opts.XAxis{Type: "time", Min: w.From.UnixMilli(), Max: w.To.Truncate(time.Second).UnixMilli()}),
 		echarts.WithYAxisOpts(opts.YAxis{Type: "value", Min: 0, Max: most}),

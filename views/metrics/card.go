@@ -3,6 +3,7 @@ package metrics
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"tokenfactory/metrics"
 	"tokenfactory/slo"
@@ -18,6 +19,7 @@ type remark struct {
 	Tone ui.Tone
 	Icon string
 	Text string
+	Note string // follows the text with less weight
 }
 
 var noReading = reading{Figure: "–"}
@@ -85,33 +87,39 @@ func (p Panel) few() bool {
 func (p Panel) judgement() remark {
 	j := slo.Judge(p.Objective, p.Series.Summary)
 	if p.Metric.Shape == metrics.Gauge && p.Objective != nil {
-		bound := ui.Significant(p.Objective.Bound*100) + " %"
+		bound := plain(p.Objective.Bound*100) + nbsp + "%"
 		switch j.State {
 		case slo.Met:
-			return remark{ui.Good, "ok", "Below " + bound}
+			return remark{Tone: ui.Good, Icon: "ok", Text: "Below " + bound}
 		case slo.Strained:
-			return remark{ui.Warn, "warn", "Over " + bound + " at peaks"}
+			return remark{Tone: ui.Warn, Icon: "warn", Text: "Over " + bound + " at peaks"}
 		case slo.Missed:
-			return remark{ui.Bad, "fail", "Over " + bound + " on average"}
+			return remark{Tone: ui.Bad, Icon: "fail", Text: "Over " + bound + " on average"}
 		}
 	}
 	switch j.State {
 	case slo.Met:
-		return remark{ui.Good, "ok", "Met: " + p.within(j)}
+		return remark{Tone: ui.Good, Icon: "ok", Text: "Met: " + p.within(j), Note: p.promised()}
 	case slo.Missed:
-		return remark{ui.Bad, "fail", "Missed: " + p.within(j)}
+		return remark{Tone: ui.Bad, Icon: "fail", Text: "Missed: " + p.within(j), Note: p.promised()}
 	case slo.NoData:
-		return remark{ui.Plain, "none", "No data"}
+		return remark{Tone: ui.Plain, Icon: "none", Text: "No data"}
 	}
-	return remark{ui.Plain, "none", "No objective"}
+	return remark{Tone: ui.Plain, Icon: "none", Text: "No objective"}
 }
 
 // within writes the share inside the target, rounded down: 94.99 % is not 95 %.
 func (p Panel) within(j slo.Judgement) string {
 	share := math.Floor(j.Within*1000+1e-9) / 10
-	return strconv.FormatFloat(share, 'f', -1, 64) + " % within " + ui.MillisText(p.Objective.Bound) +
-		", " + strconv.FormatFloat(p.Objective.Share*100, 'f', -1, 64) + " % promised"
+	return plain(share) + nbsp + "% within" + nbsp + joined(p.Objective.Bound)
 }
+
+func (p Panel) promised() string { return plain(p.Objective.Share*100) + nbsp + "% promised" }
+
+// A figure and its unit stay on one line.
+const nbsp = "\u00a0"
+
+func joined(ms float64) string { return strings.ReplaceAll(ui.MillisText(ms), " ", nbsp) }
 
 // Fewer samples than these are no ground to compare two windows on; and a change
 // within the sketch's error and a little noise is none.
@@ -123,52 +131,55 @@ const (
 
 // trend compares the big figure with the window before.
 func (p Panel) trend(span string) remark {
-	before := "the " + span + " before"
+	before := "previous" + nbsp + strings.ReplaceAll(span, " ", nbsp)
 	now, then := p.Series.Summary, p.Previous
 	switch {
 	case now.N == 0:
-		return remark{ui.Plain, "none", "Nothing to compare"}
+		return remark{Tone: ui.Plain, Icon: "none", Text: "Nothing to compare"}
 	case then.N == 0:
-		return remark{ui.Plain, "none", "Nothing measured in " + before}
+		return remark{Tone: ui.Plain, Icon: "none", Text: "Nothing in the " + before}
 	case p.Metric.Shape == metrics.Gauge:
 		return pointsTrend((*now.Average-*then.Average)*100, before)
 	case now.N < leastToCompare || then.N < leastToCompare:
-		return remark{ui.Plain, "none", "Too few samples to compare"}
+		return remark{Tone: ui.Plain, Icon: "none", Text: "Too few samples to compare"}
 	}
 	return latencyTrend(*now.Q[0], *then.Q[0], before)
 }
 
 func latencyTrend(now, then float64, before string) remark {
 	if then <= 0 {
-		return remark{ui.Plain, "none", "Nothing to compare"}
+		return remark{Tone: ui.Plain, Icon: "none", Text: "Nothing to compare"}
 	}
 	change := now/then - 1
 	if math.Abs(change) < noChange {
-		return remark{ui.Plain, "arrow-right", "Same as " + before}
+		return remark{Tone: ui.Plain, Icon: "arrow-right", Text: "Same as " + before}
 	}
-	amount := strconv.Itoa(int(math.Round(math.Abs(change)*100))) + " %"
+	amount := strconv.Itoa(int(math.Round(math.Abs(change)*100))) + nbsp + "%"
 	if change >= 1 {
-		amount = ui.Significant(now/then) + " ×"
+		amount = ui.Significant(now/then) + nbsp + "×"
 	}
 	if change < 0 {
-		return remark{ui.Good, "arrow-down", amount + " faster than " + before}
+		return remark{Tone: ui.Good, Icon: "arrow-down", Text: amount + " faster than " + before}
 	}
 	tone := ui.Plain
 	if change > muchChange {
 		tone = ui.Warn
 	}
-	return remark{tone, "arrow-up", amount + " slower than " + before}
+	return remark{Tone: tone, Icon: "arrow-up", Text: amount + " slower than " + before}
 }
 
 // pointsTrend compares shares, in percentage points: full memory is no failure by
 // itself, so a rise is not coloured.
 func pointsTrend(change float64, before string) remark {
-	amount := ui.Significant(math.Abs(change)) + " points "
+	amount := plain(math.Round(math.Abs(change)*10)/10) + " points "
 	switch {
 	case math.Abs(change) < 0.5:
-		return remark{ui.Plain, "arrow-right", "Same as " + before}
+		return remark{Tone: ui.Plain, Icon: "arrow-right", Text: "Same as " + before}
 	case change < 0:
-		return remark{ui.Plain, "arrow-down", amount + "lower than " + before}
+		return remark{Tone: ui.Plain, Icon: "arrow-down", Text: amount + "lower than " + before}
 	}
-	return remark{ui.Plain, "arrow-up", amount + "higher than " + before}
+	return remark{Tone: ui.Plain, Icon: "arrow-up", Text: amount + "higher than " + before}
 }
+
+// plain writes a number with as many digits as it has: 95, 99.9.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

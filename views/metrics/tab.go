@@ -78,7 +78,7 @@ func (p Panel) line(scale float64) *charts.Objective {
 	}
 	o := charts.Objective{Value: p.Objective.Bound * scale}
 	if p.Metric.Shape == metrics.Gauge {
-		o.Label = "limit " + ui.Significant(o.Value) + " %"
+		o.Label = "limit " + plain(o.Value) + " %"
 	} else {
 		o.Label = "objective " + ui.MillisText(o.Value)
 	}
