@@ -61,5 +61,14 @@ func (l *lease) release() {
 	}
 }
 
-func (l *load) eject(now time.Time) { l.ejected.Store(now.Add(ejection).UnixNano()) }
-func (l *load) restore()            { l.ejected.Store(0) }
+// eject passes the replica over for a while, and tells whether that is news.
+func (l *load) eject(now time.Time) bool {
+	before := l.ejected.Swap(now.Add(ejection).UnixNano())
+	return before < now.UnixNano()
+}
+
+func (l *load) restore() {
+	if l.ejected.Load() != 0 { // rarely; a needless write would cost every core its copy
+		l.ejected.Store(0)
+	}
+}

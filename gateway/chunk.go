@@ -32,7 +32,6 @@ type chunk struct {
 	done    bool // [DONE], or the event that ends a Responses stream
 	failed  bool
 	failure failure
-	junk    bool // no JSON object
 	drop    bool // there only because the gateway asked
 
 	choices int   // elements of the list
@@ -56,7 +55,6 @@ func (c *chunk) read(data []byte, v *view) {
 	// Whether the rest is valid is not checked here: it would cost a second pass over
 	// every event, and what is not passes on as it is.
 	if len(data) == 0 || data[0] != '{' {
-		c.junk = true
 		return
 	}
 	doc := gjson.Result{Type: gjson.JSON, Raw: unsafe.String(unsafe.SliceData(data), len(data))}

@@ -29,6 +29,10 @@ func (x *exchange) forward() {
 	var last *problem
 	fresh := false
 	for x.attempts < maxAttempts {
+		if x.gone() {
+			x.settleGone()
+			return
+		}
 		l, ok := x.route.pick(tried, time.Now())
 		if !ok {
 			break
@@ -108,8 +112,9 @@ func (x *exchange) callFailed(c *call, l *lease, err error) (verdict, *problem) 
 	case x.g.running.Err() != nil:
 		return again, unavailable("The gateway is being restarted. Try again in a moment.")
 	case refused(err):
-		l.eject(time.Now())
-		x.g.Log.Warn("a replica refuses connections", "request", x.id, "replica", l.id, "at", l.host, "err", err)
+		if l.eject(time.Now()) {
+			x.g.Log.Warn("a replica refuses connections", "request", x.id, "replica", l.id, "at", l.host, "err", err)
+		}
 		return again, noReplica(x.route.name)
 	case cause == errIdle:
 		return again, &problem{status: http.StatusGatewayTimeout, kind: typeUpstream, code: "upstream_timeout",

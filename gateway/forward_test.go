@@ -110,6 +110,65 @@ func TestClientsThatLeaveBeforeTheFirstTokenPayNothingAndAreCountedApart(t *test
 	b.idle()
 }
 
+func TestAClientThatLeavesInTheQueueIsToldApart(t *testing.T) {
+	e := plainEngine(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	b := newBench(t, []string{e.URL}, withRoute(func(r *factory.Route) { r.Deployment.RequestsPerMinute = 9 }),
+		func(b *bench) { b.g.Limits = leaves{&memoryLimits{}, cancel} })
+	b.until("routes are read", func() bool { return b.g.routes.now.Load() != nil })
+	b.g.ServeHTTP(httptest.NewRecorder(), b.request("POST", "/v1/chat/completions", streamed).WithContext(ctx))
+	u := b.row(1)
+	wantTokens(t, u, 0, 0, "aborted_queue", 499)
+	if u.Attempts != 0 || len(e.seen()) != 0 {
+		t.Errorf("%d attempts, %d upstream calls", u.Attempts, len(e.seen()))
+	}
+}
+
+// leaves is the moment at which a client goes.
+type leaves struct {
+	Limits
+	leave func()
+}
+
+func (l leaves) Book(ctx context.Context, now time.Time, claims []Claim) (Standing, error) {
+	defer l.leave()
+	return l.Limits.Book(ctx, now, claims)
+}
+
+func TestNothingStaysInFlightWhateverGoesWrong(t *testing.T) {
+	e := newEngine(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		switch n % 4 {
+		case 0:
+			reset(w)
+		case 1:
+			sse(w, delta("a"))
+			reset(w)
+		case 2:
+			w.WriteHeader(500)
+		default:
+			sse(w, delta("a"))
+			<-r.Context().Done()
+		}
+	})
+	b := newBench(t, []string{e.URL, e.URL})
+	for i := range 60 {
+		ctx, cancel := context.WithCancel(t.Context())
+		resp, err := http.DefaultTransport.RoundTrip(b.request("POST", "/v1/chat/completions", streamed).WithContext(ctx))
+		if err == nil {
+			_, _ = resp.Body.Read(make([]byte, 10))
+			cancel()
+			resp.Body.Close()
+		}
+		cancel()
+		if i%10 == 0 {
+			b.chat(`{"model":`)
+			b.chat(`{"model":"nope"}`)
+		}
+	}
+	b.row(60)
+	b.idle()
+}
+
 func TestMB02RunningTotalsAreNotAdded(t *testing.T) {
 	e := newEngine(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
 		for i := 1; i <= 20; i++ {

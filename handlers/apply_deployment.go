@@ -92,9 +92,6 @@ func (a *Apply) place(ctx context.Context, tx *store.Store, name string, spec fa
 	}
 	errs := spec.Validate()
 	factory.CheckName(errs, "name", name)
-	if spec.Address != "" && spec.Replicas > 1 {
-		errs.Add("replicas", "An engine that already runs is watched by one replica. Give 1.")
-	}
 	if at.llm, err = lookUp(ctx, errs, "model", "model", spec.Model, tx.LLMByName); err != nil {
 		return spec, at, err
 	}

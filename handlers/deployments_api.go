@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -109,7 +110,7 @@ func (h *Deployments) ShowJSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	ref := c.Param("ref")
+	ref := pathText(c, "ref")
 	d, err := h.Store.FindDeployment(ctx, ref)
 	if err == nil && tenantID != "" && !d.SharedWith(tenantID) {
 		err = factory.Errorf(factory.NotFound, "There is no deployment “%s”.", ref)
@@ -126,4 +127,17 @@ func (h *Deployments) ShowJSON(c echo.Context) error {
 		return err
 	}
 	return respond.JSON(c, http.StatusOK, h.json(f, d, names, tenantID == ""))
+}
+
+// pathText is a parameter of the address as it was meant. Public names have slashes
+// in them; the router leaves what came escaped as it is.
+func pathText(c echo.Context, name string) string {
+	text := c.Param(name)
+	if c.Request().URL.RawPath == "" {
+		return text
+	}
+	if plain, err := url.PathUnescape(text); err == nil {
+		return plain
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -55,7 +56,7 @@ func (h *Members) Add(c echo.Context) error {
 		return err
 	}
 	t := session.Tenant(c)
-	form, made, err := addMember(c, h.Store, h.Apply, t.TenantName)
+	form, made, err := addMember(c, h.Store, h.Apply, t.TenantName, h.stranger)
 	if err != nil {
 		return err
 	}
@@ -70,6 +71,23 @@ func (h *Members) Add(c echo.Context) error {
 		return respond.Invalid(c, v)
 	}
 	return respond.Created(c, v)
+}
+
+// stranger refuses an address that has an account and is no member here. Whoever
+// made that account, perhaps the admin of another tenant, may know its password;
+// whether to trust it is for operators, who see where it comes from.
+func (h *Members) stranger(c echo.Context, tx *store.Store, email string) error {
+	ctx := c.Request().Context()
+	u, err := tx.UserByEmail(ctx, strings.ToLower(strings.TrimSpace(email)))
+	known, err := found(err)
+	if err != nil || !known {
+		return err
+	}
+	_, err = tx.Membership(ctx, session.TenantID(c), u.ID)
+	if member, err := found(err); member || err != nil {
+		return err
+	}
+	return factory.FieldErrors{"email": "This person has an account already. Ask an operator to add them here."}
 }
 
 // Save gives a member another role.
@@ -122,7 +140,8 @@ func lastAdmin(people []factory.Membership, userID string) bool {
 
 // addMember adds the person of a form. What is wrong with it comes back in it; the
 // password of a new person comes back to be shown, and nil for one who has one.
-func addMember(c echo.Context, s *store.Store, apply *Apply, tenant string) (views.MemberForm, *views.Made, error) {
+// check, if any, has a say about the address.
+func addMember(c echo.Context, s *store.Store, apply *Apply, tenant string, check func(c echo.Context, tx *store.Store, email string) error) (views.MemberForm, *views.Made, error) {
 	var form views.MemberForm
 	if err := c.Bind(&form); err != nil {
 		return form, nil, err
@@ -130,6 +149,11 @@ func addMember(c echo.Context, s *store.Store, apply *Apply, tenant string) (vie
 	ctx := c.Request().Context()
 	var result Result
 	errs, err := inTx(ctx, s, func(tx *store.Store) error {
+		if check != nil {
+			if err := check(c, tx, form.Email); err != nil {
+				return err
+			}
+		}
 		var err error
 		result, err = apply.Member(ctx, tx, form.Email, form.Spec(tenant))
 		return err

@@ -100,7 +100,7 @@ func (h *Metrics) visible(c echo.Context) (factory.Deployment, error) {
 	if err != nil {
 		return factory.Deployment{}, err
 	}
-	d, err := h.Store.FindDeployment(c.Request().Context(), c.Param("name"))
+	d, err := h.Store.FindDeployment(c.Request().Context(), pathText(c, "name"))
 	if err != nil || scope == "" || session.Person(c).Operator() {
 		return d, err
 	}

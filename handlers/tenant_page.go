@@ -73,7 +73,7 @@ func (h *Tenants) AddMember(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	form, made, err := addMember(c, h.Store, h.Apply, t.Name)
+	form, made, err := addMember(c, h.Store, h.Apply, t.Name, nil)
 	if err != nil {
 		return err
 	}

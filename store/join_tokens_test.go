@@ -2,10 +2,8 @@ package store_test
 
 import (
 	"errors"
-	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -55,29 +53,24 @@ func TestATokenIsNotUsedMoreOftenThanAllowed(t *testing.T) {
 	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
 		seed(t, s)
 		ctx := t.Context()
-		ok(t, s.CreateJoinToken(ctx, factory.JoinToken{ID: "j2", ClusterID: "c1", Hash: "h2", MaxUses: 3, ExpiresAt: start.Add(time.Hour), CreatedAt: start}))
-		var wg sync.WaitGroup
-		results := make([]error, 12)
-		for i := range results {
-			wg.Go(func() {
-				_, results[i] = s.RedeemJoinToken(ctx, "h2", factory.Node{Name: "rack", Identity: fmt.Sprint(i), CredentialHash: fmt.Sprint(i)}, start)
-			})
+		ok(t, s.CreateJoinToken(ctx, factory.JoinToken{ID: "j2", ClusterID: "c1", Hash: "h2", MaxUses: 1, ExpiresAt: start.Add(time.Hour), CreatedAt: start}))
+		redeem := func(s *store.Store, hash, identity string) error {
+			_, err := s.RedeemJoinToken(ctx, hash, factory.Node{Name: "rack", Identity: identity, CredentialHash: identity}, start)
+			return err
 		}
-		wg.Wait()
-		joined := 0
-		for _, err := range results {
-			if err == nil {
-				joined++
-			} else if factory.KindOf(err) != factory.Unauthenticated {
-				t.Errorf("refused by %v", err)
-			}
+		wantKind(t, overlap(t, s, func(tx *store.Store) error { return redeem(tx, "h2", "a") }, func() error { return redeem(s, "h2", "b") }), factory.Unauthenticated)
+
+		// With a token each, two machines of one name at once still get names of their own.
+		for _, id := range []string{"j3", "j4"} {
+			ok(t, s.CreateJoinToken(ctx, factory.JoinToken{ID: id, ClusterID: "c1", Hash: id, MaxUses: 1, ExpiresAt: start.Add(time.Hour), CreatedAt: start}))
 		}
-		names := map[string]bool{}
+		ok(t, overlap(t, s, func(tx *store.Store) error { return redeem(tx, "j3", "c") }, func() error { return redeem(s, "j4", "d") }))
+		names := map[string]string{}
 		for _, n := range must[[]factory.Node](t)(s.Nodes(ctx, "c1")) {
-			names[n.Name] = true
+			names[n.Identity] = n.Name
 		}
-		if want := map[string]bool{"rack": true, "rack-2": true, "rack-3": true}; joined != 3 || !reflect.DeepEqual(names, want) {
-			t.Errorf("%d joined, as %v", joined, names)
+		if want := map[string]string{"a": "rack", "c": "rack-2", "d": "rack-3"}; !reflect.DeepEqual(names, want) {
+			t.Errorf("joined as %v", names)
 		}
 	})
 }

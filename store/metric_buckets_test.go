@@ -132,6 +132,57 @@ func TestNothingIsLostWhenManyMergeAtOnce(t *testing.T) {
 	})
 }
 
+// overlap starts second while first's transaction is open, and gives it time to get
+// as far as it can before first commits.
+func overlap(t *testing.T, s *store.Store, first func(tx *store.Store) error, second func() error) error {
+	t.Helper()
+	done := make(chan error, 1)
+	ok(t, s.InTx(t.Context(), func(tx *store.Store) error {
+		if err := first(tx); err != nil {
+			return err
+		}
+		go func() { done <- second() }()
+		select {
+		case err := <-done:
+			done <- err
+		case <-time.After(200 * time.Millisecond):
+		}
+		return nil
+	}))
+	return <-done
+}
+
+func TestABucketThatSomebodyElseIsWritingIsNotOverwritten(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		latency := func() []metrics.Bucket {
+			r := &metrics.Recorder{}
+			r.Observe(start, "d1", "r1", metrics.TTFT, 100, 1)
+			return r.Flush()
+		}
+		for want := 2.0; want <= 4; want += 2 { // a new place, then one that is there
+			ok(t, overlap(t, s, func(tx *store.Store) error { return tx.MergeBuckets(t.Context(), latency()) },
+				func() error { return s.MergeBuckets(t.Context(), latency()) }))
+			if b := kept(t, s, metrics.TTFT, time.Hour); len(b) != 1 || b[0].Count != want || percentiles(t, b[0])[4] != want {
+				t.Fatalf("kept %+v, want %v samples", b, want)
+			}
+		}
+		var wg sync.WaitGroup
+		for range 6 {
+			wg.Go(func() {
+				for range 25 {
+					if err := s.MergeBuckets(t.Context(), latency()); err != nil {
+						t.Errorf("merge: %v", err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if b := kept(t, s, metrics.TTFT, time.Hour); len(b) != 1 || b[0].Count != 154 || percentiles(t, b[0])[4] != 154 {
+			t.Errorf("kept %+v, want 154 samples", b)
+		}
+	})
+}
+
 func TestBucketsAreReadByRange(t *testing.T) {
 	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
 		ctx := t.Context()

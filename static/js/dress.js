@@ -56,8 +56,8 @@ export function dress(raw, host) {
   const lines = new Set((option.series ?? []).filter((s) => s.type === "line").map((s) => s.name));
   option.legend = merge(option.legend ?? {}, {
     textStyle: { color: text, fontSize: 12 },
-    inactiveColor: line,
-    inactiveBorderColor: line,
+    inactiveColor: get("--line-strong"),
+    inactiveBorderColor: get("--line-strong"),
     itemGap: 14,
   });
   option.legend.data = option.legend.data.map((name) =>
@@ -88,9 +88,11 @@ export function dress(raw, host) {
     if (series.markLine) {
       series.markLine.silent = true;
       series.markLine.animation = false;
-      series.markLine.label.fontSize = 11;
+      series.markLine.z = 5;
+      series.markLine.label = { ...series.markLine.label, fontSize: 11, padding: [2, 4], backgroundColor: get("--color-base-100") };
     }
   }
+  const order = option.legend.data.map(({ name }) => name);
   option.tooltip = merge(option.tooltip ?? {}, {
     // The default writes HTML with style attributes, which the policy refuses.
     renderMode: "richText",
@@ -100,7 +102,7 @@ export function dress(raw, host) {
     borderWidth: 1,
     padding: [8, 12],
     textStyle: { color: get("--color-base-content"), fontSize: 12, fontFamily: option.textStyle.fontFamily },
-    formatter: (params) => describe([params].flat(), unit),
+    formatter: (params) => describe([params].flat(), unit, order),
   });
   option.tooltip.axisPointer = merge(option.tooltip.axisPointer ?? {}, { lineStyle: { color: text, width: 1, type: [3, 3] } });
   if (option.dataZoom) option.dataZoom = option.dataZoom.map((zoom) => dressZoom(zoom, get));
@@ -130,8 +132,10 @@ function dressZoom(zoom, get) {
 }
 
 // describe writes a tooltip: when, each line's value, and how many samples they rest on.
-function describe(params, unit) {
-  const shown = params.filter((p) => !p.seriesName.startsWith("_"));
+function describe(params, unit, order) {
+  const shown = params
+    .filter((p) => order.includes(p.seriesName))
+    .sort((a, b) => order.indexOf(a.seriesName) - order.indexOf(b.seriesName));
   if (!shown.length) return "";
   const [first] = shown;
   const row = first.value;

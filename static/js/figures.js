@@ -27,13 +27,25 @@ function create(echarts, host) {
   return chart;
 }
 
-function draw(echarts, host) {
+// zoomOf is where a chart is zoomed to now.
+function zoomOf(chart) {
+  const [{ start, end }] = chart.getOption().dataZoom;
+  return { start, end };
+}
+
+function draw(echarts, host, restyle) {
   const raw = optionOf(host);
   if (!raw) return;
   const option = dress(raw, host);
   const known = charts.get(host);
   if (known) {
-    delete option.dataZoom; // the viewer's zoom stays
+    // The viewer's zoom stays; a new theme also has colours for its slider.
+    if (restyle && option.dataZoom) {
+      const zoom = zoomOf(known.chart);
+      option.dataZoom = option.dataZoom.map((z) => ({ ...z, ...zoom }));
+    } else {
+      delete option.dataZoom;
+    }
     delete option.legend.selected; // and so do the lines that were switched off
     known.chart.setOption(option, { replaceMerge: ["series"], lazyUpdate: true });
     return;
@@ -45,7 +57,7 @@ function draw(echarts, host) {
   if (host.dataset.group) chart.on("legendselectchanged", (event) => remember(event.selected));
 }
 
-function drawAll(echarts) {
+function drawAll(echarts, restyle) {
   // Nothing says when a host has left the page, so those that did are found here.
   for (const [host, { chart, observer }] of charts) {
     if (host.isConnected) continue;
@@ -53,13 +65,13 @@ function drawAll(echarts) {
     chart.dispose();
     charts.delete(host);
   }
-  for (const host of document.querySelectorAll("[data-chart]")) draw(echarts, host);
+  for (const host of document.querySelectorAll("[data-chart]")) draw(echarts, host, restyle);
 }
 
 export function start(echarts) {
-  const again = () => drawAll(echarts);
+  const again = () => drawAll(echarts, false);
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", again);
   else again();
   document.addEventListener("htmx:after:swap", again);
-  document.addEventListener("theme:change", again);
+  document.addEventListener("theme:change", () => drawAll(echarts, true));
 }

@@ -31,6 +31,7 @@ export function withUnit(v, unit) {
 
 // Ticks are round numbers, so they are written short.
 export function tick(v, unit) {
+  if (v === 0 && unit !== "%") return "0";
   const plain = (x) => String(Number(x.toPrecision(4)));
   if (unit === "ms") {
     if (v < 1000) return `${plain(v)} ms`;

@@ -14,11 +14,17 @@ function withHidden(address, hidden) {
 }
 
 // remember puts a legend's selection into this page's address and into the links
-// that lead to other views of it.
+// that lead to other views of it. Connected charts tell the same change one by one,
+// each about its own lines only.
 export function remember(selected) {
-  const hidden = Object.keys(selected).filter((name) => !selected[name]);
-  history.replaceState(history.state, "", withHidden(location.href, hidden));
+  const hidden = hiddenIn(location.search);
+  for (const [name, on] of Object.entries(selected)) {
+    if (on) hidden.delete(name);
+    else hidden.add(name);
+  }
+  const names = [...hidden].sort();
+  history.replaceState(history.state, "", withHidden(location.href, names));
   for (const link of document.querySelectorAll("a[data-chart-state]")) {
-    link.href = withHidden(link.href, hidden);
+    link.href = withHidden(link.href, names);
   }
 }

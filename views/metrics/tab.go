@@ -48,10 +48,10 @@ func (t Tab) traffic() bool {
 
 // span is the window's length in words: "1 h".
 func (t Tab) span() string {
-	if r, ok := FindRange(t.Query.Range); ok && !t.Query.Custom() {
+	if r, ok := FindRange(t.Query.Range); ok && (!t.Query.Custom() || len(t.Query.Errors) > 0) {
 		return r.Label
 	}
-	return ui.Span(t.Window.To.Sub(t.Window.From))
+	return ui.Span(t.Window.To.Sub(t.Window.From).Round(time.Minute))
 }
 
 func (p Panel) id() string { return "chart-" + string(p.Metric.Name) }

@@ -54,7 +54,7 @@ func (r *replica) launch(e engines.Engine) (*child, error) {
 	defer out.Close()
 
 	r.rec.Port, r.rec.LogFrom, r.rec.Revision = port, from, r.rec.Spec.Revision
-	r.rec.PID, r.rec.StartTicks, r.rec.ReadyAt = 0, 0, time.Time{}
+	r.rec.PID, r.rec.StartTicks, r.rec.ReadyAt, r.rec.Launching = 0, 0, time.Time{}, true
 	if err := r.rec.save(r.dir); err != nil {
 		return nil, fmt.Errorf("record the replica: %w", err)
 	}
@@ -66,17 +66,18 @@ func (r *replica) launch(e engines.Engine) (*child, error) {
 	// its workers can be ended with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
+		r.rec.Launching = false
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
 	c := &child{pid: cmd.Process.Pid, exited: make(chan struct{})}
 	s, lookErr := look(c.pid)
 	go func() {
 		err := cmd.Wait()
-		endGroup(c.pid)
+		sweep(c.pid, r.id)
 		c.how = describe(err, cmd.ProcessState)
 		close(c.exited)
 	}()
-	r.rec.PID, r.rec.StartTicks, r.rec.Boot, r.rec.StartedAt = c.pid, s.ticks, bootID(), time.Now().UTC()
+	r.rec.PID, r.rec.StartTicks, r.rec.Boot, r.rec.StartedAt, r.rec.Launching = c.pid, s.ticks, bootID(), time.Now().UTC(), false
 	if err := errors.Join(ignoreDone(lookErr), r.rec.save(r.dir)); err != nil {
 		// An engine that would not be found again must not run.
 		c.stop(0)
@@ -99,13 +100,8 @@ const adoptEvery = 500 * time.Millisecond
 
 // adopt takes over the engine of a record, when it still runs.
 func (r *replica) adopt() *child {
-	if r.rec.Port == 0 {
-		return nil // never started
-	}
-	if !r.rec.alive() {
-		if r.rec.PID != 0 {
-			return nil
-		}
+	if r.rec.Launching {
+		r.rec.Launching = false
 		pid, ticks := orphan(r.id)
 		if pid == 0 {
 			return nil
@@ -115,6 +111,9 @@ func (r *replica) adopt() *child {
 			r.rt.Log.Error("an adopted engine could not be recorded", "replica", r.id, "err", err)
 		}
 	}
+	if !r.rec.alive() {
+		return nil
+	}
 	rec := r.rec
 	r.rt.holdPort(r.id, rec.Port)
 	c := &child{pid: rec.PID, exited: make(chan struct{}), ours: rec.alive}
@@ -122,8 +121,8 @@ func (r *replica) adopt() *child {
 		for rec.alive() {
 			time.Sleep(adoptEvery)
 		}
-		if _, err := look(c.pid); err != nil { // or its number is somebody else's by now
-			endGroup(c.pid)
+		if _, err := look(c.pid); err != nil { // else its number is somebody else's by now
+			sweep(c.pid, r.id)
 		}
 		c.how = "ended"
 		close(c.exited)
@@ -141,10 +140,20 @@ func (c *child) stop(grace time.Duration) {
 		case <-time.After(grace):
 		}
 	}
+	c.end()
+	<-c.exited
+}
+
+// end kills the engine and all its workers.
+func (c *child) end() {
+	select {
+	case <-c.exited:
+		return
+	default:
+	}
 	if c.ours == nil || c.ours() {
 		endGroup(c.pid)
 	}
-	<-c.exited
 }
 
 // signal is for the engine's leader only: it ends its workers in order.
@@ -159,10 +168,6 @@ func (c *child) signal(s syscall.Signal) error {
 	}
 	return syscall.Kill(c.pid, s)
 }
-
-// endGroup kills what is left of an engine's process group: workers of a crashed
-// leader would hold the GPU's memory.
-func endGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 func describe(err error, state *os.ProcessState) string {
 	if state == nil {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // marker is the variable that names the replica in its engine's environment. It
@@ -74,30 +76,47 @@ func (rec record) alive() bool {
 	return err == nil && s.ticks == rec.StartTicks
 }
 
-// orphan finds a replica's engine by its environment: the leader of its process
-// group, and of several the oldest.
-func orphan(id string) (pid int, ticks uint64) {
+// marked lists the processes that have a replica's marker in their environment.
+func marked(id string) []int {
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
-		return 0, 0
+		return nil
 	}
 	want := []byte(marker + "=" + id)
+	var out []int
 	for _, file := range files {
 		b, err := os.ReadFile(file)
 		if err != nil {
 			continue // another user's, or gone
 		}
-		found := false
-		for _, v := range bytes.Split(b, []byte{0}) {
-			found = found || bytes.Equal(v, want)
-		}
-		n, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if !found || err != nil {
+		if !slices.ContainsFunc(bytes.Split(b, []byte{0}), func(v []byte) bool { return bytes.Equal(v, want) }) {
 			continue
 		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// orphan finds an engine that was started and not recorded: of the replica's
+// processes that lead a group, the oldest.
+func orphan(id string) (pid int, ticks uint64) {
+	for _, n := range marked(id) {
 		if s, err := look(n); err == nil && s.group == n && (pid == 0 || s.ticks < ticks) {
 			pid, ticks = n, s.ticks
 		}
 	}
 	return pid, ticks
 }
+
+// sweep kills what an engine that has ended left behind: workers would hold the
+// GPU's memory. Most are in its process group; some have one of their own.
+func sweep(group int, id string) {
+	endGroup(group)
+	for _, pid := range marked(id) {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+func endGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

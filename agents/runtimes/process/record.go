@@ -17,17 +17,20 @@ const recordFile = "replica.json"
 // record is what is known of a replica on disk. A process is named by its number,
 // the moment it was started and the boot it belongs to: numbers alone are used again.
 type record struct {
-	Spec       factory.ReplicaSpec `json:"spec"` // as wanted last
-	Ending     bool                `json:"ending,omitempty"`
-	Revision   int                 `json:"revision,omitempty"` // of the process
-	PID        int                 `json:"pid,omitempty"`
-	StartTicks uint64              `json:"start_ticks,omitempty"`
-	Boot       string              `json:"boot,omitempty"`
-	Port       int                 `json:"port,omitempty"`
-	LogFrom    int64               `json:"log_from,omitempty"` // where the process's output begins in its log
-	StartedAt  time.Time           `json:"started_at,omitzero"`
-	ReadyAt    time.Time           `json:"ready_at,omitzero"`
-	Restarts   int                 `json:"restarts,omitempty"`
+	Spec     factory.ReplicaSpec `json:"spec"` // as wanted last
+	Ending   bool                `json:"ending,omitempty"`
+	Revision int                 `json:"revision,omitempty"` // of the process
+	// Launching is set while an engine is being started and its number not yet known.
+	Launching  bool      `json:"launching,omitempty"`
+	PID        int       `json:"pid,omitempty"`
+	StartTicks uint64    `json:"start_ticks,omitempty"`
+	Boot       string    `json:"boot,omitempty"`
+	Port       int       `json:"port,omitempty"`
+	LogFrom    int64     `json:"log_from,omitempty"` // where the process's output begins in its log
+	StartedAt  time.Time `json:"started_at,omitzero"`
+	ReadyAt    time.Time `json:"ready_at,omitzero"` // when the process first made a token; zero while it does not serve
+	ServedName string    `json:"served_name,omitempty"`
+	Restarts   int       `json:"restarts,omitempty"`
 }
 
 // load reads the records of an earlier agent. One that cannot be read is no reason

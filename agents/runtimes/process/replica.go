@@ -5,6 +5,7 @@ import (
 	"net"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,26 +23,24 @@ const (
 	exitLeave      // the agent goes alone
 )
 
-// replica looks after one engine. Its run method alone touches rec.
+// replica looks after one engine.
 type replica struct {
 	rt  *Runtime
 	id  string
 	dir string
 	log logFile
-	rec record
+
+	// These are run's own.
+	rec      record
+	child    *child
+	failures int // in a row, for the back-off
 
 	mu     sync.Mutex
 	spec   factory.ReplicaSpec // as wanted now
 	goal   goal
 	wake   chan struct{}
 	status factory.ReplicaStatus
-	engine string
-	url    string // as this machine reaches it
-	run1   string // see Target.Run
-	from   int64
-	lines  time.Time // when the last lines were read
-
-	failures int // in a row, for the back-off
+	shown  shown
 }
 
 func newReplica(rt *Runtime, rec record) *replica {
@@ -128,10 +127,6 @@ func (r *replica) run() {
 			return
 		case g == end:
 			r.finish(stopGrace, "Stopped.")
-			_, g = r.wanted()
-			for ; g == end; _, g = r.wanted() { // until forgotten; then the agent's end
-				<-r.wake
-			}
 			return
 		}
 		if spec.Revision != r.rec.Spec.Revision {
@@ -143,6 +138,7 @@ func (r *replica) run() {
 			}
 		}
 		r.rec.Spec = spec
+		r.saveRecord()
 		if spec.Address != "" {
 			r.watch()
 		} else {
@@ -159,6 +155,7 @@ func (r *replica) serve() {
 		return
 	}
 	c := r.adopt()
+	r.child = c
 	if c != nil && r.rec.Revision != r.rec.Spec.Revision {
 		r.stopChild(c, "Stopping the engine to start it anew with changed settings.", stopGrace)
 		return
@@ -180,21 +177,21 @@ func (r *replica) serve() {
 		}
 		var err error
 		if c, err = r.launch(e); err != nil {
-			r.fail("It could not be started: "+sentence(err.Error()), "")
+			r.fail("It could not be started: "+strings.TrimSuffix(err.Error(), ".")+".", "")
 			return
 		}
+		r.child = c
 		r.rt.Log.Info("an engine is started", "replica", r.id, "deployment", r.rec.Spec.Deployment, "engine", e.Name, "pid", c.pid, "port", r.rec.Port)
 	}
-	began := r.rec.StartedAt
 	base := "http://" + net.JoinHostPort(r.rt.Host, strconv.Itoa(r.rec.Port))
-	r.begin(e.Name, base, base, strconv.Itoa(r.rec.PID)+":"+strconv.FormatUint(r.rec.StartTicks, 10), c.pid)
-	if r.tend(probe{engine: e, base: base, spec: r.rec.Spec}, c) {
-		return
+	r.begin(e, base, base)
+	if !r.tend(probe{engine: e, base: base, spec: r.rec.Spec}, c.exited, !r.rec.ReadyAt.IsZero()) {
+		return // still running, and something else is wanted
 	}
-	// It ended by itself.
-	lived := time.Since(began)
+	r.child = nil
+	lived := time.Since(r.rec.StartedAt)
 	if !r.rec.ReadyAt.IsZero() && time.Since(r.rec.ReadyAt) > maxBackoff {
-		r.failures = 0
+		r.failures = 0 // it was well for long
 	}
 	r.fail("The engine "+c.how+" after "+lasted(lived)+".", e.Explain(r.log.tail(r.rec.LogFrom, nil)))
 }
@@ -220,7 +217,7 @@ func (r *replica) fail(why, hint string) {
 	}
 	r.update(func(s *factory.ReplicaStatus) {
 		s.State, s.Reason = factory.Failed, fmt.Sprintf("%s Next try in %s.", reason, lasted(wait))
-		s.PID, s.ReadyAt, s.Progress, s.Restarts = 0, nil, "", r.rec.Restarts
+		s.Revision, s.PID, s.ReadyAt, s.Progress, s.Restarts = r.rec.Spec.Revision, 0, nil, "", r.rec.Restarts
 	})
 	r.saveRecord()
 	r.pause(wait)
@@ -228,11 +225,12 @@ func (r *replica) fail(why, hint string) {
 
 // finish ends the engine for good, or until the agent is back.
 func (r *replica) finish(grace time.Duration, reason string) {
-	spec, g := r.wanted()
+	_, g := r.wanted()
 	r.rec.Ending = r.rec.Ending || g == end
 	r.saveRecord()
-	if spec.Address == "" {
-		r.quit("Finishing the answers that are under way.", grace)
+	r.quit("Finishing the answers that are under way.", grace)
+	if _, g := r.wanted(); g == exitLeave {
+		return // it ends by itself, and the next agent says so
 	}
 	r.update(func(s *factory.ReplicaStatus) {
 		s.State, s.Reason, s.PID, s.ReadyAt, s.Progress = factory.Stopped, reason, 0, nil, ""
@@ -241,11 +239,11 @@ func (r *replica) finish(grace time.Duration, reason string) {
 
 // quit stops the engine when one runs.
 func (r *replica) quit(reason string, grace time.Duration) {
-	if r.rec.Spec.Address != "" {
-		return
+	if r.child == nil {
+		r.child = r.adopt()
 	}
-	if c := r.adopt(); c != nil {
-		r.stopChild(c, reason, grace)
+	if r.child != nil {
+		r.stopChild(r.child, reason, grace)
 	}
 }
 
@@ -268,7 +266,7 @@ func (r *replica) stopChild(c *child, reason string, grace time.Duration) {
 				go func() {
 					select {
 					case <-time.After(exitGrace):
-						c.kill()
+						c.end()
 					case <-ended:
 					}
 				}()
@@ -276,6 +274,7 @@ func (r *replica) stopChild(c *child, reason string, grace time.Duration) {
 		}
 	}
 	r.rt.Log.Info("an engine has stopped", "replica", r.id, "deployment", r.rec.Spec.Deployment, "how", c.how)
+	r.child = nil
 	r.rec.PID = 0
 	r.saveRecord()
 }
