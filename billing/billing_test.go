@@ -129,6 +129,16 @@ func TestAmountsReadWell(t *testing.T) {
 	}
 }
 
+func TestCostsOfRequestsLineUp(t *testing.T) {
+	for text, want := range map[string]string{
+		"0": "0.000000", "0.00162": "0.001620", "0.0000048": "0.000005", "0.0000001": "< 0.000001", "1234.5": "1,234.500000", "-0.5": "−0.500000",
+	} {
+		if got := Fine(decimal.RequireFromString(text)); got != want {
+			t.Errorf("%s reads %q, want %q", text, got, want)
+		}
+	}
+}
+
 // Rounding for the eye never turns money into none.
 func TestNothingPaidReadsAsZero(t *testing.T) {
 	for exponent := int32(-15); exponent <= 3; exponent++ {

@@ -37,6 +37,15 @@ func Format(cost decimal.Decimal) string {
 	return grouped(cost.StringFixed(2))
 }
 
+// Fine writes the cost of a single request for people: always six decimals, so that
+// a column of them lines up.
+func Fine(cost decimal.Decimal) string {
+	if !cost.IsZero() && cost.Abs().LessThan(least) {
+		return Format(cost)
+	}
+	return grouped(cost.StringFixed(6))
+}
+
 // significant keeps two digits that are not leading zeros, and shows cents at least.
 func significant(cost, size decimal.Decimal) string {
 	// NumDigits counts the digits of the coefficient; the exponent moves the point.

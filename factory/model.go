@@ -80,3 +80,13 @@ func (s ModelSpec) WeightBytes() int64 {
 func (s ModelSpec) KVBytesPerToken() int64 {
 	return int64(2 * 2 * s.Layers * s.KVHeads * s.HeadSize)
 }
+
+// DefaultPublicName is what clients call the model unless a deployment says
+// otherwise. Paths and addresses of buckets are nobody's business outside, so they
+// give way to our own name.
+func (m LLM) DefaultPublicName() string {
+	if m.Source == SourceHuggingFace || m.Source == SourceNGC {
+		return m.Location
+	}
+	return m.Name
+}

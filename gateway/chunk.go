@@ -102,10 +102,9 @@ func (c *chunk) read(data []byte, v *view) {
 			if !kept && prev == 0 {
 				from = key.Index
 			}
-			if key.Str == "usage" {
-				usageEdit = c.n
+			if c.add(edit{span: span{from, end}}) && key.Str == "usage" {
+				usageEdit = c.n - 1
 			}
-			c.add(edit{span: span{from, end}})
 		case !kept:
 			kept = true
 			for i := range c.n {
@@ -136,11 +135,15 @@ func (c *chunk) read(data []byte, v *view) {
 	}
 }
 
-func (c *chunk) add(e edit) {
-	if c.n < len(c.edits) { // a field that comes twice is no reason to break off
-		c.edits[c.n] = e
-		c.n++
+// add takes an edit if there is room. There is, unless an engine repeats fields;
+// then the repetition stays as it is.
+func (c *chunk) add(e edit) bool {
+	if c.n == len(c.edits) {
+		return false
 	}
+	c.edits[c.n] = e
+	c.n++
+	return true
 }
 
 // readChoices looks for tokens. A role, an empty text or an empty delta is none.

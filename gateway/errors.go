@@ -164,7 +164,8 @@ func failureOf(e gjson.Result) failure {
 	if f.message == "" {
 		f.message = e.Raw
 	}
-	if code := e.Get("code"); code.Type == gjson.Number || code.Type == gjson.String {
+	// What an engine wrote while it died need not be valid.
+	if code := e.Get("code"); (code.Type == gjson.Number || code.Type == gjson.String) && gjson.Valid(code.Raw) {
 		f.code = json.RawMessage(code.Raw)
 	}
 	return f

@@ -34,6 +34,10 @@ func (h *Account) Show(c echo.Context) error {
 	return respond.Page(c, h.view(c, account.PasswordForm{}))
 }
 
+// ShowAgain leads back from the address of the password form, for a page that is
+// loaded again.
+func (h *Account) ShowAgain(c echo.Context) error { return respond.Redirect(c, paths.Account) }
+
 // SavePassword changes the password and ends the person's other sessions.
 func (h *Account) SavePassword(c echo.Context) error {
 	var form account.PasswordForm

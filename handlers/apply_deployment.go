@@ -114,7 +114,7 @@ func (a *Apply) place(ctx context.Context, tx *store.Store, name string, spec fa
 		return spec, at, err
 	}
 	if spec.PublicName == "" && at.llm.ID != "" {
-		spec.PublicName = defaultPublicName(at.llm)
+		spec.PublicName = at.llm.DefaultPublicName()
 	}
 	if err := publicNameFree(ctx, tx, errs, spec.PublicName, at.old); err != nil {
 		return spec, at, err
@@ -162,15 +162,6 @@ func engineNames() []string {
 		names = append(names, e.Name)
 	}
 	return names
-}
-
-// defaultPublicName is what clients call a model unless told otherwise. Paths and
-// addresses of buckets are nobody's business outside, so they give way to our name.
-func defaultPublicName(m factory.LLM) string {
-	if m.Source == factory.SourceHuggingFace || m.Source == factory.SourceNGC {
-		return m.Location
-	}
-	return m.Name
 }
 
 func publicNameFree(ctx context.Context, tx *store.Store, errs factory.FieldErrors, name string, old *factory.Deployment) error {

@@ -215,8 +215,7 @@ func (b *bench) machine(name string, lastSeen time.Time) factory.Node {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	secret, hash := factory.NewSecret(factory.PrefixJoin)
-	_ = secret
+	_, hash := factory.NewSecret(factory.PrefixJoin)
 	now := factory.Now()
 	err = b.store.CreateJoinToken(b.ctx(), factory.JoinToken{ID: factory.NewID(), ClusterID: cluster.ID, Hash: hash, MaxUses: 1, ExpiresAt: now.Add(time.Hour), CreatedAt: now})
 	if err != nil {
@@ -242,3 +241,5 @@ func (b *bench) machine(name string, lastSeen time.Time) factory.Node {
 	}
 	return n
 }
+
+func nowish() time.Time { return factory.Now() }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tokenfactory/engines"
 	"tokenfactory/factory"
@@ -13,7 +14,7 @@ import (
 // engineChoice says on how many of a cluster's machines an engine runs, and
 // collects the different reasons of those where it does not.
 func engineChoice(e engines.Engine, nodes []factory.Node) views.EngineChoice {
-	c := views.EngineChoice{Name: e.Name, Title: e.Title, About: e.About, NeedsGPU: e.NeedsGPU, Nodes: len(nodes)}
+	c := views.EngineChoice{Name: e.Name, Title: e.Title, About: e.About, NeedsGPU: e.NeedsGPU, Simulated: e.Simulated, Nodes: len(nodes)}
 	for _, n := range nodes {
 		ok, reason := e.RunsOn(n.Hardware, n.Runtime)
 		if ok {
@@ -37,7 +38,7 @@ func engineChoices(nodes []factory.Node) []views.EngineChoice {
 
 // gpuChoices counts a cluster's devices by product name. A device is free while
 // no replica holds it, a stopping one included: it still has the memory.
-func gpuChoices(nodes []factory.Node, replicas []factory.Replica) []views.GPUChoice {
+func gpuChoices(nodes []factory.Node, replicas []factory.Replica, now time.Time) []views.GPUChoice {
 	held := map[string]bool{}
 	for _, r := range replicas {
 		for _, uuid := range r.GPUUUIDs {
@@ -56,7 +57,7 @@ func gpuChoices(nodes []factory.Node, replicas []factory.Replica) []views.GPUCho
 				out = append(out, views.GPUChoice{Name: g.Name, Unified: g.Unified})
 			}
 			out[i].Total++
-			if !held[g.UUID] {
+			if !held[g.UUID] && n.Online(now) {
 				out[i].Free++
 			}
 			if g.MemoryBytes != nil {
@@ -79,7 +80,7 @@ func checkGPUs(errs factory.FieldErrors, spec factory.DeploymentSpec, cluster st
 		return
 	}
 	most, names := 0, []string{}
-	for _, g := range gpuChoices(nodes, nil) {
+	for _, g := range gpuChoices(nodes, nil, time.Time{}) {
 		names = append(names, g.Name)
 		// The devices of one replica are of one product.
 		if spec.GPU == "" || strings.EqualFold(spec.GPU, g.Name) {

@@ -2,8 +2,6 @@ package handlers
 
 import (
 	"cmp"
-	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"tokenfactory/views/ui"
 	"tokenfactory/web/paths"
 	"tokenfactory/web/respond"
-	"tokenfactory/web/session"
 )
 
 // Clusters are the pages of the fleet.
@@ -35,119 +32,6 @@ var fleetCrumb = ui.Link{Label: "Fleet", Href: paths.Clusters}
 
 func clusterCrumbs(c factory.Cluster) []ui.Link {
 	return []ui.Link{fleetCrumb, {Label: c.Name, Href: paths.Cluster(c.ID)}}
-}
-
-// fleet is everything that runs, read once for a page.
-type fleet struct {
-	nodes       []factory.Node
-	deployments []factory.Deployment
-	replicas    []factory.Replica
-	names       map[string]string // of deployments, deleted ones too
-	silent      map[string]bool
-	now         time.Time
-}
-
-func readFleet(ctx context.Context, s *store.Store, now time.Time) (f fleet, err error) {
-	f.now = now
-	if f.nodes, err = s.AllNodes(ctx); err != nil {
-		return f, err
-	}
-	if f.deployments, err = s.AllDeployments(ctx); err != nil {
-		return f, err
-	}
-	if f.replicas, err = s.AllReplicas(ctx); err != nil {
-		return f, err
-	}
-	f.names, err = s.DeploymentNames(ctx)
-	f.silent = silentNodes(f.nodes, now)
-	return f, err
-}
-
-func (f fleet) machines(clusterID string) []views.Machine {
-	var out []views.Machine
-	for _, n := range f.nodes {
-		if n.ClusterID == clusterID {
-			out = append(out, f.machine(n))
-		}
-	}
-	slices.SortStableFunc(out, func(a, b views.Machine) int {
-		if a.Online != b.Online {
-			if b.Online {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
-	return out
-}
-
-func (f fleet) machine(n factory.Node) views.Machine {
-	m := views.Machine{Node: n, Online: n.Online(f.now)}
-	for _, r := range f.replicas {
-		if r.NodeID == n.ID {
-			m.Replicas = append(m.Replicas, views.Placed{Replica: r, Deployment: f.names[r.DeploymentID]})
-		}
-	}
-	return m
-}
-
-func (f fleet) replicasOf(deploymentID string) []factory.Replica {
-	var out []factory.Replica
-	for _, r := range f.replicas {
-		if r.DeploymentID == deploymentID {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// ready counts the replicas that serve now.
-func (f fleet) ready(replicas []factory.Replica) int {
-	n := 0
-	for _, r := range replicas {
-		if r.State == factory.Ready && !r.Stopping && !f.silent[r.NodeID] {
-			n++
-		}
-	}
-	return n
-}
-
-// stateRank puts what is wrong first, then what is under way, then what is well.
-var stateRank = map[factory.State]int{
-	factory.Failed: 0, factory.Degraded: 1, factory.Pending: 2, factory.Starting: 3, factory.Loading: 4,
-	factory.Stopping: 5, factory.Ready: 6, factory.Stopped: 7,
-}
-
-func (f fleet) served(clusterID string) []views.Served {
-	var out []views.Served
-	for _, d := range f.deployments {
-		if d.ClusterID != clusterID {
-			continue
-		}
-		replicas := f.replicasOf(d.ID)
-		s := views.Served{Deployment: d, Ready: f.ready(replicas)}
-		s.State, s.Reason = d.Status(replicas, f.silent)
-		for _, r := range replicas {
-			if r.NodeName != "" && !slices.Contains(s.Machines, r.NodeName) {
-				s.Machines = append(s.Machines, r.NodeName)
-			}
-		}
-		out = append(out, s)
-	}
-	slices.SortStableFunc(out, func(a, b views.Served) int { return cmp.Compare(stateRank[a.State], stateRank[b.State]) })
-	return out
-}
-
-func (f fleet) row(c factory.Cluster) views.Row {
-	row := views.Row{Cluster: c, Machines: f.machines(c.ID)}
-	for _, d := range f.served(c.ID) {
-		row.Deployments++
-		if d.State == factory.Failed || d.State == factory.Degraded {
-			row.Failed++
-		}
-	}
-	return row
 }
 
 // List is the fleet, clusters with silent machines first.
@@ -197,7 +81,7 @@ func (h *Clusters) Show(c echo.Context) error {
 			show.Endpoints = append(show.Endpoints, e)
 		}
 	}
-	return respond.Page(c, respond.View{
+	v := respond.View{
 		Title: cluster.Name, Active: layout.NavFleet, Crumbs: []ui.Link{fleetCrumb}, Lede: cluster.Description, Wide: true,
 		Menu: []ui.Action{
 			{Label: "Edit", Icon: "edit", Href: paths.EditCluster(cluster.ID)},
@@ -208,7 +92,11 @@ func (h *Clusters) Show(c echo.Context) error {
 			},
 		},
 		Body: views.ShowView(show),
-	})
+	}
+	if len(show.Machines) > 0 {
+		v.Actions = []ui.Action{{Label: "Register a machine", Icon: "plus", Post: paths.ClusterTokens(cluster.ID), Primary: true}}
+	}
+	return respond.Page(c, v)
 }
 
 // New is the form of a new cluster.
@@ -302,50 +190,4 @@ func (h *Clusters) Remove(c echo.Context) error {
 	}
 	respond.Flash(c, "Cluster deleted.")
 	return respond.Redirect(c, paths.Clusters)
-}
-
-// ListJSON lists clusters with their machines.
-func (h *Clusters) ListJSON(c echo.Context) error {
-	if !session.Person(c).Operator() {
-		return factory.Errorf(factory.Forbidden, "Only operators see clusters.")
-	}
-	ctx := c.Request().Context()
-	clusters, err := h.Store.AllClusters(ctx)
-	if err != nil {
-		return err
-	}
-	f, err := readFleet(ctx, h.Store, h.Now())
-	if err != nil {
-		return err
-	}
-	out := make([]clusterJSON, 0, len(clusters))
-	for _, x := range clusters {
-		item := clusterJSON{ID: x.ID, Name: x.Name, Description: x.Description, Nodes: []nodeJSON{}}
-		for _, m := range f.machines(x.ID) {
-			item.Nodes = append(item.Nodes, nodeJSON{
-				ID: m.ID, Name: m.Name, Online: m.Online, LastSeenAt: m.LastSeenAt, Address: m.Address, Runtime: m.Runtime,
-				AgentVersion: m.AgentVersion, Hardware: m.Hardware,
-			})
-		}
-		out = append(out, item)
-	}
-	return respond.JSON(c, http.StatusOK, map[string]any{"clusters": out})
-}
-
-type clusterJSON struct {
-	ID          string     `json:"id"`
-	Name        string     `json:"name"`
-	Description string     `json:"description,omitempty"`
-	Nodes       []nodeJSON `json:"nodes"`
-}
-
-type nodeJSON struct {
-	ID           string           `json:"id"`
-	Name         string           `json:"name"`
-	Online       bool             `json:"online"`
-	LastSeenAt   time.Time        `json:"last_seen_at"`
-	Address      string           `json:"address"`
-	Runtime      string           `json:"runtime"`
-	AgentVersion string           `json:"agent_version"`
-	Hardware     factory.Hardware `json:"hardware"`
 }

@@ -52,7 +52,7 @@ func (h *Deployments) choices(ctx context.Context, form views.Form) (views.Choic
 			c.Online++
 		}
 	}
-	c.Engines, c.GPUs = engineChoices(nodes), gpuChoices(nodes, replicas)
+	c.Engines, c.GPUs = engineChoices(nodes), gpuChoices(nodes, replicas, h.Now())
 	return c, nil
 }
 
@@ -68,10 +68,24 @@ func (h *Deployments) newView(ctx context.Context, form views.Form) (respond.Vie
 			return respond.View{}, err
 		}
 	}
+	if form.Engine == "" && !form.Watches() {
+		form.Engine = firstThatRuns(choices.Engines)
+	}
 	return respond.View{
 		Title: "Deploy a model", Active: layout.NavDeployments, Crumbs: []ui.Link{{Label: "Deployments", Href: paths.Deployments}},
 		Body: views.FormView(views.FormPage{Form: form, Choices: choices}),
 	}, nil
+}
+
+// firstThatRuns is the engine to begin with: the first of the catalogue that runs
+// on the cluster's machines and does not make text up.
+func firstThatRuns(choices []views.EngineChoice) string {
+	for _, e := range choices {
+		if e.Runs > 0 && !e.Simulated {
+			return e.Name
+		}
+	}
+	return ""
 }
 
 // New is the form of a new deployment. What is in the address fills it: that is how
@@ -135,8 +149,12 @@ func (h *Deployments) apply(ctx context.Context, tx *store.Store, name string, s
 	if err != nil {
 		return Result{}, err
 	}
+	_, undecided := typed["free"]
 	for field, message := range more {
-		typed.Add(field, message)
+		// Between prices and free the person has to choose first.
+		if !undecided || !strings.HasSuffix(field, "_price") {
+			typed.Add(field, message)
+		}
 	}
 	return Result{}, typed
 }

@@ -47,7 +47,7 @@ func (h *Keys) view(c echo.Context, form views.KeyForm, made *views.Made) (respo
 	return respond.View{
 		Title: "Keys", Active: layout.NavKeys, Wide: true,
 		Lede: "Programs call models with a key. Its secret is shown once, when it is made.",
-		Body: views.KeysPage(keys, form, to, factory.Endpoint{}.BaseURL(baseURL(c, h.PublicURL)), made),
+		Body: views.KeysPage(keys, form, to, made),
 	}, nil
 }
 
@@ -57,6 +57,11 @@ func (h *Keys) Create(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if made != nil {
+		if made.Sample, err = h.sample(c, made); err != nil {
+			return err
+		}
+	}
 	v, err := h.view(c, form, made)
 	if err != nil {
 		return err
@@ -65,6 +70,19 @@ func (h *Keys) Create(c echo.Context) error {
 		return respond.Invalid(c, v)
 	}
 	return respond.Created(c, v)
+}
+
+// sample is a request that works with a new key as it is: a model of the tenant for
+// a key of scope inference, its usage for one of scope management.
+func (h *Keys) sample(c echo.Context, made *views.Made) (string, error) {
+	if made.Scope == factory.ScopeManagement {
+		return "curl " + baseURL(c, h.PublicURL) + paths.API + "/usage \\\n  -H \"Authorization: Bearer " + made.Secret + "\"", nil
+	}
+	cards, err := sharedCards(c, h.Store, h.PublicURL, h.Now())
+	if err != nil || len(cards) == 0 {
+		return "", err
+	}
+	return cards[0].Sample(made.Secret), nil
 }
 
 // Revoke ends a key of the tenant.

@@ -2,9 +2,7 @@ package handlers
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -45,9 +43,11 @@ func (h *Metrics) Show(c echo.Context) error {
 	if t.LastRequest, err = lastAt(ctx, h.Store, d.ID, metrics.E2E); err != nil {
 		return err
 	}
-	if t.FirstRequest, err = h.firstRequest(c, d.Deployment); err != nil {
+	endpoint, err := h.Store.Endpoint(ctx, d.EndpointID)
+	if err != nil {
 		return err
 	}
+	t.BaseURL = endpoint.BaseURL(baseURL(c, h.PublicURL))
 	if respond.IsHTMX(c) {
 		return respond.Fragment(c, http.StatusOK, tab.Live(t))
 	}
@@ -145,42 +145,4 @@ func (h *Metrics) absent(ctx context.Context, d factory.Deployment, m metrics.Me
 		return "Not reported yet: the agent reads it from the engine once that runs.", nil
 	}
 	return "Not reported by this engine. The gateway's figures do not depend on it.", nil
-}
-
-// firstRequest is a command that sends a first request through the gateway.
-func (h *Metrics) firstRequest(c echo.Context, d factory.Deployment) (string, error) {
-	base := h.PublicURL
-	if base == "" {
-		base = c.Scheme() + "://" + c.Request().Host
-	}
-	path, body := "/v1/chat/completions", any(chatRequest{
-		Model: d.PublicName, Messages: []chatMessage{{Role: "user", Content: "Say hello."}}, Stream: true,
-	})
-	if d.LLM.Embedding {
-		path, body = "/v1/embeddings", embeddingRequest{Model: d.PublicName, Input: "hello"}
-	}
-	b, err := json.Marshal(body)
-	if err != nil {
-		return "", err
-	}
-	return "curl " + strings.TrimSuffix(base, "/") + path + " \\\n" +
-		"  -H \"Authorization: Bearer $TOKEN_FACTORY_KEY\" \\\n" +
-		"  -H \"Content-Type: application/json\" \\\n" +
-		"  -d '" + strings.ReplaceAll(string(b), "'", `'\''`) + "'", nil
-}
-
-type chatRequest struct {
-	Model    string        `json:"model"`
-	Messages []chatMessage `json:"messages"`
-	Stream   bool          `json:"stream"`
-}
-
-type chatMessage struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
-type embeddingRequest struct {
-	Model string `json:"model"`
-	Input string `json:"input"`
 }

@@ -32,18 +32,33 @@ func (h *SharedModels) Home(c echo.Context) error {
 
 // List shows the models that are shared with the tenant, those that serve first.
 func (h *SharedModels) List(c echo.Context) error {
-	ctx, t := c.Request().Context(), session.Tenant(c)
-	mine, err := h.Store.DeploymentsOf(ctx, t.TenantID)
+	t := session.Tenant(c)
+	cards, err := sharedCards(c, h.Store, h.PublicURL, h.Now())
 	if err != nil {
 		return err
 	}
-	fleet, err := readFleet(ctx, h.Store, h.Now())
+	return respond.Page(c, respond.View{
+		Title: "Models", Active: layout.NavModels,
+		Lede:    "What is shared with " + t.TenantTitle + ". Send the name as the model in any OpenAI client.",
+		Actions: []ui.Action{{Label: "Create a key", Icon: "key", Href: paths.OwnKeys(t.TenantName), Primary: true}},
+		Body:    shared.Models(cards, t.TenantName),
+	})
+}
+
+// sharedCards are the models of the tenant in the address, those that serve first.
+func sharedCards(c echo.Context, s *store.Store, publicURL string, now time.Time) ([]shared.Card, error) {
+	ctx := c.Request().Context()
+	mine, err := s.DeploymentsOf(ctx, session.TenantID(c))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	endpoints, err := h.Store.AllEndpoints(ctx)
+	fleet, err := readFleet(ctx, s, now)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	endpoints, err := s.AllEndpoints(ctx)
+	if err != nil {
+		return nil, err
 	}
 	byEndpoint := map[string]factory.Endpoint{}
 	for _, e := range endpoints {
@@ -51,18 +66,13 @@ func (h *SharedModels) List(c echo.Context) error {
 	}
 	cards := make([]shared.Card, len(mine))
 	for i, d := range mine {
-		cards[i] = shared.Card{Deployment: d, BaseURL: byEndpoint[d.EndpointID].BaseURL(baseURL(c, h.PublicURL))}
+		cards[i] = shared.Card{Deployment: d, BaseURL: byEndpoint[d.EndpointID].BaseURL(baseURL(c, publicURL))}
 		cards[i].State, _ = d.Status(fleet.replicasOf(d.ID), fleet.silent)
 	}
 	slices.SortStableFunc(cards, func(a, b shared.Card) int {
 		return cmp.Or(cmp.Compare(idle(a.State), idle(b.State)), strings.Compare(a.PublicName, b.PublicName))
 	})
-	return respond.Page(c, respond.View{
-		Title: "Models", Active: layout.NavModels,
-		Lede:    "What is shared with " + t.TenantTitle + ". Send the name as the model in any OpenAI client.",
-		Actions: []ui.Action{{Label: "Create a key", Icon: "key", Href: paths.OwnKeys(t.TenantName), Primary: true}},
-		Body:    shared.Models(cards, t.TenantName),
-	})
+	return cards, nil
 }
 
 // idle sorts what answers before what does not.

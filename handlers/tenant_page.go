@@ -3,6 +3,7 @@ package handlers
 import (
 	"github.com/labstack/echo/v4"
 
+	"tokenfactory/billing"
 	"tokenfactory/factory"
 	"tokenfactory/store"
 	"tokenfactory/views/layout"
@@ -51,6 +52,9 @@ func (h *Tenants) page(c echo.Context, p views.Page) (respond.View, error) {
 		return respond.View{}, err
 	}
 	p.Month, p.Cost = month.Total.Tokens, moneyText(month.Total.Costs)
+	if costs := month.Total.Costs; len(costs) == 1 {
+		p.Cost, p.Currency = billing.Format(costs[0].Cost), costs[0].Currency
+	}
 	return respond.View{
 		Title: p.Tenant.Title, Active: layout.NavTenants, Wide: true,
 		Crumbs:  []ui.Link{{Label: "Tenants", Href: paths.Tenants}},
@@ -186,7 +190,7 @@ func createKey(c echo.Context, s *store.Store, apply *Apply, tenant string) (vie
 		return form, nil, err
 	}
 	return views.KeyForm{}, &views.Made{
-		Title: "The key " + form.Name, Secret: result.Secrets[SecretKey],
+		Title: "The key " + form.Name, Secret: result.Secrets[SecretKey], Scope: form.Scope,
 		Advice: "Copy it now: only its hash is kept, and it is not shown again.",
 	}, nil
 }

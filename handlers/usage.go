@@ -132,22 +132,19 @@ func (h *Usage) show(c echo.Context, a audience, q views.Query, period views.Per
 	if err := b.fill(&p); err != nil {
 		return err
 	}
-	recent, next, err := readLedger(ctx, h.Store, store.UsageFilter{TenantID: a.tenantID, From: period.From, To: period.To, Limit: recentRequests})
+	recent, _, err := readLedger(ctx, h.Store, store.UsageFilter{TenantID: a.tenantID, From: period.From, To: period.To, Limit: recentRequests})
 	if err != nil {
 		return err
 	}
-	p.Recent, p.More = requestsOf(recent), next != ""
+	p.Recent = requestsOf(recent)
 	lede := "What was used and what it costs, exact to the token. A request shows up within a second."
 	if a.operator {
 		lede = "What tenants used and what it costs, exact to the token. A request shows up within a second."
 	}
 	return h.answer(c, q, respond.View{
 		Title: "Usage", Active: layout.NavUsage, Lede: lede, Charts: true,
-		Actions: []ui.Action{
-			{Label: "CSV", Icon: "download", Href: q.Of(a.places.CSV), Download: true},
-			{Label: "Requests", Icon: "table", Href: q.Of(a.places.Requests)},
-		},
-		Body: views.View(p),
+		Actions: []ui.Action{{Label: "Download CSV", Icon: "download", Href: q.Of(a.places.CSV), Download: true}},
+		Body:    views.View(p),
 	})
 }
 

@@ -126,16 +126,22 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
-	_, err = provider.Up(ctx)
-	if err != nil && s.driver == driverSQLite && ctx.Err() == nil {
-		// There is no lock around migrations here: another process may have done
-		// them between our look and our writing. Then there is nothing left to do.
+	// SQLite has no lock around migrations: another process that starts may have done
+	// one between our look and our writing. Then looking again finds it done.
+	for attempt := 1; ; attempt++ {
 		_, err = provider.Up(ctx)
+		if err == nil {
+			return nil
+		}
+		if s.driver == driverPostgres || attempt == 10 {
+			return fmt.Errorf("bring the database schema up to date: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("bring the database schema up to date: %w", err)
+		case <-time.After(100 * time.Millisecond):
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("bring the database schema up to date: %w", err)
-	}
-	return nil
 }
 
 // Close lets go of all connections. It is not for a transaction's store.

@@ -25,30 +25,21 @@ const (
 	documentLimit = "8M"
 )
 
-const dressedKey = "web.dressed"
-
-func dressed(c echo.Context) bool { return c.Get(dressedKey) != nil }
-
-// dress gives an answer its headers and what its page refers to.
-func (s Site) dress(c echo.Context, assets layout.Assets) {
-	c.Set(dressedKey, true)
-	respond.SetAssets(c, assets)
-	respond.SetNow(c, s.Now())
-	h := c.Response().Header()
-	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "same-origin")
-	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
-	if c.IsTLS() || s.secure() {
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Strict-Transport-Security", "max-age=31536000")
-	}
-}
-
+// dressing gives an answer its headers and what its page refers to.
 func (s Site) dressing(assets layout.Assets) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			s.dress(c, assets)
+			respond.SetAssets(c, assets)
+			respond.SetNow(c, s.Now())
+			h := c.Response().Header()
+			h.Set("Content-Security-Policy", policy)
+			h.Set("X-Content-Type-Options", "nosniff")
+			h.Set("Referrer-Policy", "same-origin")
+			h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=(), payment=(), usb=()")
+			if c.IsTLS() || s.secure() {
+				h.Set("Cross-Origin-Opener-Policy", "same-origin")
+				h.Set("Strict-Transport-Security", "max-age=31536000")
+			}
 			return next(c)
 		}
 	}

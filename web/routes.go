@@ -62,6 +62,7 @@ func (s Site) people(g *echo.Group, sessions *session.Sessions) {
 	account := &handlers.Account{Store: s.Store, Sessions: sessions, Throttle: throttle}
 	g.GET(paths.Account, account.Show, signedIn)
 	g.POST(paths.AccountPassword, account.SavePassword, signedIn)
+	g.GET(paths.AccountPassword, account.ShowAgain, signedIn)
 	g.POST(paths.Theme, account.Theme)
 
 	home := &handlers.Home{Store: s.Store, Now: s.Now}

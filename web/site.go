@@ -57,14 +57,7 @@ func New(site Site) (*echo.Echo, error) {
 		CSS: static.URL("app.css"), App: static.URL("app.js"), HTMX: static.URL("htmx.js"),
 		Charts: static.URL("charts.js"), Icon: static.URL("icon.svg"),
 	}
-	problem := respond.Problem(site.Log)
-	e.HTTPErrorHandler = func(err error, c echo.Context) {
-		// The router refuses some requests before any middleware ran.
-		if !dressed(c) {
-			site.dress(c, assets)
-		}
-		problem(err, c)
-	}
+	e.HTTPErrorHandler = respond.Problem(site.Log)
 	sessions := &session.Sessions{Rows: handlers.SessionRows{Store: site.Store}, Now: site.Now, Secure: site.secure()}
 	site.routes(e, assets, sessions)
 	return e, nil

@@ -71,6 +71,7 @@ export function dress(raw, host) {
       splitLine: { show: false },
     }),
   );
+  const objective = objectiveOf(option);
   option.yAxis = [option.yAxis].flat().map((axis) =>
     merge(axis, {
       axisLine: { show: false },
@@ -78,12 +79,12 @@ export function dress(raw, host) {
       axisLabel: { color: text, formatter: (v) => tick(v, unit) },
       splitLine: { lineStyle: { color: line } },
       splitNumber: 4,
-      ...(axis.max === 100 ? { interval: 25 } : {}),
+      ...(axis.max === 100 ? { interval: 25 } : { max: (extent) => roomFor(objective, extent.max) }),
     }),
   );
   for (const series of option.series ?? []) {
     dashes(series);
-    if (series.type === "line") lonely(series, option.dataset?.source ?? []);
+    if (series.type === "line") lonely(series, [option.dataset].flat()[0]?.source ?? []);
     series.emphasis = { disabled: true };
     if (series.markLine) {
       series.markLine.silent = true;
@@ -129,6 +130,16 @@ function dressZoom(zoom, get) {
     moveHandleSize: 0,
     brushStyle: { color: get("--tint-primary") },
   };
+}
+
+const objectiveOf = (option) => option.series?.flatMap((s) => s.markLine?.data ?? [])[0]?.yAxis;
+
+// An axis follows its data, and makes room for an objective that is near: one far
+// above would press the lines flat, and stands beside the title anyway.
+function roomFor(objective, most) {
+  if (!objective || most >= objective || objective > 3 * most) return null;
+  const size = 10 ** Math.floor(Math.log10(objective));
+  return Math.ceil((objective * 1.05) / size) * size;
 }
 
 // describe writes a tooltip: when, each line's value, and how many samples they rest on.

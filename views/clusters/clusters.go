@@ -10,7 +10,6 @@ import (
 
 	"tokenfactory/engines"
 	"tokenfactory/factory"
-	"tokenfactory/views/ui"
 )
 
 // Form is a cluster as typed.
@@ -238,4 +237,5 @@ func (c GPUCount) text() string {
 	return strconv.Itoa(c.Count) + " × " + c.Name
 }
 
-func percent(v float64) string { return ui.Significant(v) }
+// whole is a reading without decimals: none of them is that exact.
+func whole(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }

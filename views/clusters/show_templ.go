@@ -17,7 +17,7 @@ import (
 )
 
 func (s Show) register() ui.Action {
-	return ui.Action{Label: "Register a machine", Icon: "plus", Post: paths.ClusterTokens(s.ID), Primary: len(s.Machines) == 0, Small: len(s.Machines) > 0}
+	return ui.Action{Label: "Register a machine", Icon: "plus", Post: paths.ClusterTokens(s.ID), Primary: true}
 }
 
 // ShowView is one cluster: its machines, their GPUs, and what runs there.
@@ -584,7 +584,7 @@ func tokens(s Show) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = ui.CardWith("Join tokens", "A token lets machines join this cluster until it expires or is used up. Machines that have joined do not need it any more.", s.register()).Render(templ.WithChildren(ctx, templ_7745c5c3_Var20), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = ui.CardWith("Join tokens", "A token lets machines join this cluster until it expires or is used up. Machines that have joined do not need it any more.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var20), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

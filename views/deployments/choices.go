@@ -23,6 +23,7 @@ type Choices struct {
 type EngineChoice struct {
 	Name, Title, About string
 	NeedsGPU           bool
+	Simulated          bool
 	Runs, Nodes        int
 	Reasons            []string
 }

@@ -87,7 +87,7 @@ func choices(p FormPage) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = ui.Select(ui.Field{Name: "engine", Label: "Engine", Value: p.Form.Engine, Error: p.Errors["engine"], Required: true, Hint: engineHint(p)}, engineOptions(p)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = ui.Select(ui.Field{Name: "engine", Label: "Engine", Value: p.Form.Engine, Error: p.Errors["engine"], Required: true, Wide: !p.Watches(), Hint: engineHint(p)}, engineOptions(p)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -103,7 +103,7 @@ func choices(p FormPage) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<div class=\"grid grid-cols-[minmax(0,1fr)_7rem] gap-3 items-start\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<div class=\"field-wide grid grid-cols-[minmax(0,1fr)_7rem] gap-x-5 items-start\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

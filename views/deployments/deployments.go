@@ -62,6 +62,23 @@ type Replica struct {
 	GPUs      []string   // names of the devices it holds
 }
 
+// gpuNames counts devices of one kind: 4 × NVIDIA H100.
+func (r Replica) gpuNames() []string {
+	count := map[string]int{}
+	var out []string
+	for _, name := range r.GPUs {
+		if count[name]++; count[name] == 1 {
+			out = append(out, name)
+		}
+	}
+	for i, name := range out {
+		if count[name] > 1 {
+			out[i] = ui.Count(count[name]) + " × " + name
+		}
+	}
+	return out
+}
+
 // Show is one deployment as its tabs show it.
 type Show struct {
 	factory.Deployment

@@ -95,7 +95,7 @@ func ListView(l List) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "\" placeholder=\"Name, model or cluster\" class=\"input w-56\" autocomplete=\"off\"> <button type=\"submit\" class=\"btn btn-quiet\">Find</button></form></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "\" placeholder=\"Name, model or cluster\" class=\"input w-64\" autocomplete=\"off\"> <button type=\"submit\" class=\"btn btn-quiet\">Find</button></form></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

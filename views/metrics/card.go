@@ -114,7 +114,9 @@ func (p Panel) within(j slo.Judgement) string {
 	return plain(share) + nbsp + "% within" + nbsp + joined(p.Objective.Bound)
 }
 
-func (p Panel) promised() string { return plain(p.Objective.Share*100) + nbsp + "% promised" }
+func (p Panel) promised() string {
+	return plain(p.Objective.Share*100) + nbsp + "%" + nbsp + "promised"
+}
 
 // A figure and its unit stay on one line.
 const nbsp = "\u00a0"

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"strconv"
+	"strings"
 	"time"
 
 	"tokenfactory/factory"
@@ -21,8 +23,8 @@ type Tab struct {
 	LastRequest *time.Time
 	Now         time.Time
 	ZoneName    string
-	// FirstRequest is a command that sends one, for a deployment without traffic.
-	FirstRequest string
+	// BaseURL is where clients reach the deployment.
+	BaseURL string
 }
 
 // Panel is one metric of the tab.
@@ -44,6 +46,19 @@ func (t Tab) traffic() bool {
 		}
 	}
 	return false
+}
+
+// firstRequest is a command that sends one.
+func (t Tab) firstRequest() string {
+	name := strconv.Quote(t.Deployment.PublicName)
+	path, body := "/chat/completions", `{"model": `+name+`, "stream": true, "messages": [{"role": "user", "content": "Say hello."}]}`
+	if t.Deployment.LLM.Embedding {
+		path, body = "/embeddings", `{"model": `+name+`, "input": "Say hello."}`
+	}
+	return "curl " + t.BaseURL + path + " \\\n" +
+		"  -H \"Authorization: Bearer $TOKEN_FACTORY_KEY\" \\\n" +
+		"  -H \"Content-Type: application/json\" \\\n" +
+		"  -d '" + strings.ReplaceAll(body, "'", `'\''`) + "'"
 }
 
 // span is the window's length in words: "1 h".
@@ -69,6 +84,17 @@ func (p Panel) option() charts.Option {
 		return charts.Gauge(p.Series, p.line(100))
 	}
 	return charts.Latency(p.Series, p.line(1))
+}
+
+// promise is the objective in words.
+func (p Panel) promise() string {
+	switch {
+	case p.Objective == nil:
+		return ""
+	case p.Metric.Shape == metrics.Gauge:
+		return "limit" + nbsp + plain(p.Objective.Bound*100) + nbsp + "%"
+	}
+	return "objective: " + plain(p.Objective.Share*100) + nbsp + "% within" + nbsp + joined(p.Objective.Bound)
 }
 
 // line is the objective as the chart draws it; scale turns its unit into the chart's.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"tokenfactory/engines"
 	"tokenfactory/factory"
 	"tokenfactory/views/ui"
 )
@@ -107,6 +108,14 @@ var sourceHints = map[string]string{
 	factory.SourceNGC:         "nim/meta/llama-3.1-8b-instruct:1.8",
 	factory.SourceObject:      "s3://models/qwen3-8b",
 	factory.SourcePath:        "/srv/models/qwen3-8b",
+}
+
+// engineTitle is an engine's name as people write it.
+func engineTitle(name string) string {
+	if e, ok := engines.Find(name); ok {
+		return e.Title
+	}
+	return name
 }
 
 // SourceName is a weight source as people write it.

@@ -65,7 +65,8 @@ func (c Card) route() string {
 }
 
 // sample is a request to paste into a shell.
-func (c Card) sample() string {
+// Sample is a request to copy; key is put where the secret goes.
+func (c Card) Sample(key string) string {
 	body := map[string]any{"model": c.PublicName}
 	if c.LLM.Embedding {
 		body["input"] = "Hello"
@@ -76,7 +77,7 @@ func (c Card) sample() string {
 	if err != nil {
 		return ""
 	}
-	return "curl " + c.BaseURL + c.route() + " \\\n  -H \"Authorization: Bearer $TOKEN_FACTORY_KEY\" \\\n  -H \"Content-Type: application/json\" \\\n  -d " + quoted(string(text))
+	return "curl " + c.BaseURL + c.route() + " \\\n  -H \"Authorization: Bearer " + key + "\" \\\n  -H \"Content-Type: application/json\" \\\n  -d " + quoted(string(text))
 }
 
 // quoted makes one word of a POSIX shell.

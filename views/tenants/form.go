@@ -99,6 +99,9 @@ type Made struct {
 	Title  string
 	Secret string
 	Advice string
+	// Scope of a key, and a request to copy that uses it.
+	Scope  string
+	Sample string
 }
 
 // keyState says whether a key may be used now, in a word with its tone.

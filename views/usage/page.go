@@ -33,7 +33,6 @@ type Page struct {
 	ByModel  []Row
 	ByKey    []Row
 	Recent   []Request
-	More     bool // there are more requests than the recent ones
 }
 
 // Row is one line of a table, with the names of what it is about.
@@ -126,6 +125,21 @@ func (r Request) served() string {
 		return r.ModelServed
 	}
 	return ""
+}
+
+// commonCurrency is the currency of all requests, or empty when they have several.
+func commonCurrency(list []Request) string {
+	currency := ""
+	for _, r := range list {
+		switch {
+		case r.Currency == "" || currency == r.Currency:
+		case currency == "":
+			currency = r.Currency
+		default:
+			return ""
+		}
+	}
+	return currency
 }
 
 // flag is one thing to know about how a request ended.

@@ -118,6 +118,9 @@ func (r *replica) done() bool {
 
 // lasted writes a duration for people.
 func lasted(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
 	d = d.Round(time.Second)
 	switch {
 	case d < 2*time.Minute:

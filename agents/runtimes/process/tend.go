@@ -191,11 +191,14 @@ func seenFromGateway(base, host string) string {
 	if own := net.ParseIP(host); host == "localhost" || (own != nil && own.IsLoopback()) {
 		return base
 	}
-	if u.Host = host; u.Port() == "" && strings.Contains(host, ":") {
+	port := u.Port()
+	switch {
+	case port != "":
+		u.Host = net.JoinHostPort(host, port)
+	case strings.Contains(host, ":"):
 		u.Host = "[" + host + "]"
-	}
-	if v, _ := url.Parse(base); v.Port() != "" {
-		u.Host = net.JoinHostPort(host, v.Port())
+	default:
+		u.Host = host
 	}
 	return u.String()
 }

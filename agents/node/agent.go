@@ -1,0 +1,235 @@
+// Package node is the machine's side of an agent: it joins once, says how the
+// machine and its engines are, measures them, and makes run what the server
+// wants to run. It connects outwards only.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tokenfactory/agents"
+	"tokenfactory/agents/runtimes/process"
+	"tokenfactory/engines"
+	"tokenfactory/factory"
+	"tokenfactory/metrics"
+)
+
+// How often things happen while all is well.
+const (
+	reportEvery = 2 * time.Second
+	scrapeEvery = 5 * time.Second
+)
+
+// Agent looks after one machine.
+type Agent struct {
+	Server    string // base address of the factory
+	Token     string // join token; not needed once the machine has joined
+	Dir       string // data folder
+	Version   string
+	Advertise string // host that the gateway reaches engines at; empty: found out
+	// Hardware is a file that describes the machine; empty: look at it.
+	Hardware string
+	// LeaveRunning makes the end of Run leave engines alone, to be adopted later.
+	LeaveRunning bool
+	Log          *slog.Logger
+
+	client   client
+	self     self
+	machine  machine
+	identity string
+	outbox   outbox
+	recorder metrics.Recorder
+	runtime  *process.Runtime
+}
+
+// Run works until ctx ends. It fails only when its data folder cannot be used.
+func (a *Agent) Run(ctx context.Context) error {
+	lock, err := lockFolder(a.Dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if a.self, err = openSelf(a.Dir); err != nil {
+		return err
+	}
+	if a.outbox, err = openOutbox(a.Dir, a.Log); err != nil {
+		return err
+	}
+	a.client.base = a.Server
+	if err := a.know(ctx); err != nil {
+		return err
+	}
+	host, err := a.host(ctx)
+	if err != nil {
+		return nil // told to stop before the server could be reached
+	}
+	a.runtime = &process.Runtime{Dir: a.Dir, Host: host, Log: a.Log, LeaveRunning: a.LeaveRunning}
+
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return a.runtime.Run(ctx) })
+	g.Go(func() error { return a.machine.Run(ctx) })
+	g.Go(func() error { return (&scraper{runtime: a.runtime, recorder: &a.recorder, log: a.Log}).Run(ctx) })
+	g.Go(func() error { return a.talk(ctx, host) })
+	return g.Wait()
+}
+
+// know finds out what this machine is, and which of all machines.
+func (a *Agent) know(ctx context.Context) error {
+	a.machine.root = "/"
+	if a.Hardware != "" {
+		d, err := readDescribed(a.Hardware)
+		if err != nil {
+			return err
+		}
+		a.machine.described = &d
+		a.machine.look(ctx)
+		a.identity, err = d.identity(a.Dir)
+		return err
+	}
+	a.machine.look(ctx)
+	m, err := readMarks(a.machine.root, a.Dir, a.machine.hardware().GPUs)
+	if err != nil {
+		return err
+	}
+	a.identity = m.identity()
+	return nil
+}
+
+// host is the address under which the gateway reaches this machine: as given, or
+// the one that this machine uses to reach the server.
+func (a *Agent) host(ctx context.Context) (string, error) {
+	if a.Advertise != "" {
+		return a.Advertise, nil
+	}
+	for retry := newBackoff(); ; {
+		host, err := localAddress(ctx, a.Server)
+		if err == nil {
+			a.self.Address = host
+			return host, a.self.save()
+		}
+		if a.self.Address != "" {
+			return a.self.Address, nil // engines go on while the server is away
+		}
+		a.Log.Warn("the server cannot be reached; trying again", "server", a.Server, "err", err)
+		if !retry.wait(ctx) {
+			return "", ctx.Err()
+		}
+	}
+}
+
+// talk joins when needed and then reports, for ever.
+func (a *Agent) talk(ctx context.Context, host string) error {
+	retry := newBackoff()
+	tick := time.NewTicker(reportEvery)
+	defer tick.Stop()
+	for {
+		err := a.turn(ctx, host, retry)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil:
+			retry.reset()
+		default:
+			a.Log.Warn("not in touch with the server; engines go on and measurements are kept", "server", a.Server, "err", reason(err))
+			if slow(err) {
+				retry.slow() // nothing changes until a person does something
+			}
+			if !retry.wait(ctx) {
+				return nil
+			}
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-a.runtime.Changed():
+		}
+	}
+}
+
+// turn is one exchange with the server.
+func (a *Agent) turn(ctx context.Context, host string, retry *backoff) error {
+	if a.self.Credential == "" {
+		return a.join(ctx, host)
+	}
+	err := a.report(ctx, host, retry)
+	if factory.KindOf(err) == factory.Unauthenticated && a.Token != "" && a.self.Used != factory.HashSecret(a.Token) {
+		// The machine was removed, or this is another factory: a token that has not
+		// been used yet may let it in again.
+		a.self.Credential = ""
+		return errors.Join(a.self.save(), a.join(ctx, host))
+	}
+	return err
+}
+
+func (a *Agent) join(ctx context.Context, host string) error {
+	if a.Token == "" {
+		return factory.Errorf(factory.Unauthenticated, "This machine has not joined yet and there is no join token. Make one on the cluster's page and give it with --token.")
+	}
+	var resp agents.JoinResponse
+	err := a.client.post(ctx, agents.PathJoin, "", agents.JoinRequest{
+		Protocol: agents.Protocol, Token: a.Token, Identity: a.identity,
+		Version: a.Version, Runtime: engines.RuntimeProcess, Address: host, Hardware: a.machine.hardware(),
+	}, &resp)
+	if err != nil {
+		return err
+	}
+	a.self.NodeID, a.self.Credential, a.self.Used = resp.NodeID, resp.Credential, factory.HashSecret(a.Token)
+	if err := a.self.save(); err != nil {
+		return fmt.Errorf("keep the credential: %w", err)
+	}
+	a.Log.Info("joined", "cluster", resp.Cluster, "node", resp.NodeName)
+	return nil
+}
+
+func (a *Agent) report(ctx context.Context, host string, retry *backoff) error {
+	// Numbers continue where the server is, also when this folder is new: the first
+	// report after a start carries nothing and learns the number.
+	if a.outbox.numbered {
+		if err := a.outbox.put(a.recorder.Flush()); err != nil {
+			a.Log.Error("measurements cannot be written down", "err", err)
+		}
+	}
+	statuses := a.runtime.Observe()
+	hardware := a.machine.hardware()
+	if w := a.outbox.warning(); w != "" {
+		hardware.Warnings = append(slices.Clip(hardware.Warnings), w)
+	}
+	batches, err := a.outbox.oldest()
+	if err != nil {
+		return err
+	}
+	var resp agents.ReportResponse
+	err = a.client.post(ctx, agents.PathReport, a.self.Credential, agents.Report{
+		Protocol: agents.Protocol, SentAt: time.Now().UTC(), Version: a.Version, Address: host,
+		Hardware: hardware, Replicas: statuses, Batches: batches,
+	}, &resp)
+	if err != nil {
+		return err
+	}
+	retry.spread(time.Duration(resp.SpreadMS) * time.Millisecond)
+	if err := a.outbox.acknowledged(resp.AckSeq); err != nil {
+		a.Log.Warn("acknowledged measurements cannot be removed", "err", err)
+	}
+	wanted := map[string]bool{}
+	for i, spec := range resp.Replicas {
+		wanted[spec.ID] = true
+		resp.Replicas[i].Unified = unified(hardware, spec.GPUUUIDs)
+	}
+	a.runtime.Apply(resp.Replicas)
+	var gone []string
+	for _, s := range statuses {
+		if s.State == factory.Stopped && !wanted[s.ID] {
+			gone = append(gone, s.ID)
+		}
+	}
+	a.runtime.Forget(gone)
+	return nil
+}
