@@ -149,10 +149,7 @@ type purse struct {
 }
 
 func (l *Line) add(t factory.Tokens, estimated, aborted int64, cost decimal.Decimal) {
-	l.Requests += t.Requests
-	l.PromptTokens += t.PromptTokens
-	l.CachedTokens += t.CachedTokens
-	l.CompletionTokens += t.CompletionTokens
+	l.Tokens = plus(l.Tokens, t)
 	l.Estimated += estimated
 	l.Aborted += aborted
 	l.Cost = l.Cost.Add(cost)
@@ -224,10 +221,7 @@ func totalOf(lines []Line) Total {
 	var t Total
 	amounts := make([]Amount, 0, len(lines))
 	for _, l := range lines {
-		t.Requests += l.Requests
-		t.PromptTokens += l.PromptTokens
-		t.CachedTokens += l.CachedTokens
-		t.CompletionTokens += l.CompletionTokens
+		t.Tokens = plus(t.Tokens, l.Tokens)
 		t.Estimated += l.Estimated
 		t.Aborted += l.Aborted
 		if l.Currency != "" {

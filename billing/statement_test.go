@@ -133,6 +133,10 @@ func TestTotalIsTheSumOfTheLinesHoweverTheyAreGrouped(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := statement(t, Terms{}, items...).Total
+	days := Compact(items, zone)
+	if len(days) >= len(items) {
+		t.Fatalf("%d items were compacted to %d", len(items), len(days))
+	}
 	for mask := range 1 << len(Dimensions) {
 		var by []Dimension
 		for i, d := range Dimensions {
@@ -140,7 +144,11 @@ func TestTotalIsTheSumOfTheLinesHoweverTheyAreGrouped(t *testing.T) {
 				by = append(by, d)
 			}
 		}
-		s := statement(t, Terms{By: by, Zone: zone, Model: func(id string) string { return "m" + id }}, items...)
+		terms := Terms{By: by, Zone: zone, Model: func(id string) string { return "m" + id }}
+		s := statement(t, terms, items...)
+		if compact := statement(t, terms, days...); fmt.Sprint(compact) != fmt.Sprint(s) {
+			t.Fatalf("by %v: compacted usage makes another statement", by)
+		}
 		var amounts []Amount
 		var sum factory.Tokens
 		for _, l := range s.Lines {

@@ -1,6 +1,7 @@
 package handlers_test
 
 import (
+	"html"
 	"net/http"
 	"net/url"
 	"strings"
@@ -77,6 +78,9 @@ func TestASecretIsShownOnceAndOnlyItsHashIsKept(t *testing.T) {
 		t.Fatalf("the new key is not shown: %d %s", status, body)
 	}
 	secret := body[at : at+strings.IndexAny(body[at:], "<\"\n")]
+	if sample := html.UnescapeString(body); !strings.Contains(sample, "curl http://factory.example:8080/v1/chat/completions") || !strings.Contains(sample, "Bearer "+secret) || !strings.Contains(sample, `{"model":"acme/model",`) {
+		t.Error("there is no request to copy that uses the new key")
+	}
 	k, err := s.store.KeyByHash(t.Context(), factory.HashSecret(secret))
 	s.must(err)
 	if k.TenantID != s.tenants["acme"].ID || k.RequestsPerMinute != 1000 || k.Scope != factory.ScopeInference || k.CreatedBy != "mia@acme.example" ||

@@ -49,7 +49,7 @@ func readBook(ctx context.Context, s *store.Store, tenantID string, from, to tim
 		items[i] = billing.Item(x)
 	}
 	model := func(deployment string) string { return nameOf(n.models, deployment) }
-	return book{items, billing.Terms{Zone: zone, Prices: prices, Model: model}, n}, nil
+	return book{billing.Compact(items, zone), billing.Terms{Zone: zone, Prices: prices, Model: model}, n}, nil
 }
 
 func readNames(ctx context.Context, s *store.Store) (names, error) {

@@ -366,6 +366,13 @@ func TestUsageTakesCredentials(t *testing.T) {
 			t.Errorf("%s without credentials answers %d, want %d", path, resp.StatusCode, want)
 		}
 	}
+	// An operator has pages of their own, and is no member.
+	olga := s.signIn("olga@factory.example")
+	for _, path := range []string{"/t/acme/usage", "/t/acme/usage.csv", "/t/acme/usage/requests", "/t/acme/models", "/t/acme/keys", "/t/acme/members"} {
+		if status, _ := olga.get(path); status != http.StatusNotFound {
+			t.Errorf("%s answers an operator who is no member with %d", path, status)
+		}
+	}
 	secret, hash := factory.NewSecret(factory.PrefixKey)
 	s.must(s.store.CreateKey(t.Context(), factory.Key{ID: "inference", TenantID: s.tenants["acme"].ID, Name: "app", Hash: hash, Scope: factory.ScopeInference, CreatedAt: s.now}))
 	for token, want := range map[string]int{secret: http.StatusForbidden, "sk-tf-unknown": http.StatusUnauthorized, "tfm-unknown": http.StatusUnauthorized, "": http.StatusUnauthorized} {

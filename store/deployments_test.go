@@ -225,3 +225,38 @@ func TestRoutesLeadToReplicasThatServe(t *testing.T) {
 		}
 	})
 }
+
+func TestAReplicaMayWaitForAMachine(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		w := seed(t, s)
+		ctx := t.Context()
+		waiting := w.place(t, "r1", "")
+		if got := must[[]factory.Replica](t)(s.Replicas(ctx, "d1")); len(got) != 1 || !reflect.DeepEqual(got[0], waiting) {
+			t.Errorf("got %+v", got)
+		}
+		waiting.Reason = "No machine has a free GPU."
+		ok(t, s.PlaceReplica(ctx, waiting))
+		if got := must[[]factory.Replica](t)(s.AllReplicas(ctx)); got[0].NodeID != "" || got[0].Reason != waiting.Reason {
+			t.Errorf("got %+v", got)
+		}
+		a, b := w.join(t, "a", "m-a", start), w.join(t, "b", "m-b", start)
+		waiting.NodeID, waiting.GPUUUIDs = a.ID, []string{"GPU-m-a"}
+		ok(t, s.PlaceReplica(ctx, waiting))
+		waiting.NodeID = b.ID // too late: it has its place
+		ok(t, s.PlaceReplica(ctx, waiting))
+		if got := must[[]factory.Replica](t)(s.AllReplicas(ctx)); got[0].NodeID != a.ID || got[0].NodeName != "a" || !slices.Equal(got[0].GPUUUIDs, []string{"GPU-m-a"}) {
+			t.Errorf("got %+v", got)
+		}
+		if got := must[[]factory.ReplicaSpec](t)(s.DesiredReplicas(ctx, a.ID)); len(got) != 1 {
+			t.Errorf("wanted on a: %+v", got)
+		}
+		// One that waits when its deployment is deleted has to go as well.
+		w.place(t, "r2", "")
+		ok(t, s.DeleteDeployment(ctx, "d1", start))
+		for _, r := range must[[]factory.Replica](t)(s.AllReplicas(ctx)) {
+			if !r.Stopping {
+				t.Errorf("%s goes on", r.ID)
+			}
+		}
+	})
+}

@@ -9,13 +9,13 @@ import (
 const replicaColumns = `id, deployment_id, node_id, gpu_uuids, revision, stopping, state, reason, last_lines, url, served_name,
 	pid, restarts, progress, started_at, ready_at, updated_at, created_at`
 
-const selectReplicas = `SELECT r.id, r.deployment_id, r.node_id, n.name, r.gpu_uuids, r.revision, r.stopping, r.state, r.reason, r.last_lines, r.url, r.served_name,
+const selectReplicas = `SELECT r.id, r.deployment_id, r.node_id, COALESCE(n.name, ''), r.gpu_uuids, r.revision, r.stopping, r.state, r.reason, r.last_lines, r.url, r.served_name,
 	r.pid, r.restarts, r.progress, r.started_at, r.ready_at, r.updated_at, r.created_at
-	FROM replicas r JOIN nodes n ON n.id = r.node_id `
+	FROM replicas r LEFT JOIN nodes n ON n.id = r.node_id `
 
 func scanReplica(r row) (factory.Replica, error) {
 	var x factory.Replica
-	return x, r.Scan(&x.ID, &x.DeploymentID, &x.NodeID, &x.NodeName, asJSON(&x.GPUUUIDs), &x.Revision, &x.Stopping, &x.State, &x.Reason, asJSON(&x.LastLines), &x.URL, &x.ServedName,
+	return x, r.Scan(&x.ID, &x.DeploymentID, asOptText(&x.NodeID), &x.NodeName, asJSON(&x.GPUUUIDs), &x.Revision, &x.Stopping, &x.State, &x.Reason, asJSON(&x.LastLines), &x.URL, &x.ServedName,
 		&x.PID, &x.Restarts, &x.Progress, asOptTime(&x.StartedAt), asOptTime(&x.ReadyAt), asTime(&x.UpdatedAt), asTime(&x.CreatedAt))
 }
 
@@ -30,10 +30,10 @@ func (s *Store) Replicas(ctx context.Context, deploymentID string) ([]factory.Re
 	return all(ctx, s, s.r, "replica", scanReplica, selectReplicas+`WHERE r.deployment_id = ? ORDER BY r.created_at, r.id`, deploymentID)
 }
 
-// CreateReplica gives a node a replica to run.
+// CreateReplica gives a node a replica to run, or keeps one that waits for a node.
 func (s *Store) CreateReplica(ctx context.Context, x factory.Replica) error {
 	return s.exec(ctx, "replica", nil, insert("replicas", replicaColumns),
-		x.ID, x.DeploymentID, x.NodeID, toJSON(x.GPUUUIDs), x.Revision, x.Stopping, x.State, x.Reason, toJSON(x.LastLines), x.URL, x.ServedName,
+		x.ID, x.DeploymentID, optText(x.NodeID), toJSON(x.GPUUUIDs), x.Revision, x.Stopping, x.State, x.Reason, toJSON(x.LastLines), x.URL, x.ServedName,
 		x.PID, x.Restarts, x.Progress, optMicros(x.StartedAt), optMicros(x.ReadyAt), micros(x.UpdatedAt), micros(x.CreatedAt))
 }
 
@@ -41,8 +41,8 @@ func (s *Store) CreateReplica(ctx context.Context, x factory.Replica) error {
 // waiting. One that was placed meanwhile stays where it is.
 func (s *Store) PlaceReplica(ctx context.Context, x factory.Replica) error {
 	return s.exec(ctx, "replica", nil,
-		`UPDATE replicas SET node_id = ?, gpu_uuids = ?, revision = ?, state = ?, reason = ?, updated_at = ? WHERE id = ? AND node_id = ''`,
-		x.NodeID, toJSON(x.GPUUUIDs), x.Revision, x.State, x.Reason, micros(x.UpdatedAt), x.ID)
+		`UPDATE replicas SET node_id = ?, gpu_uuids = ?, revision = ?, state = ?, reason = ?, updated_at = ? WHERE id = ? AND node_id IS NULL`,
+		optText(x.NodeID), toJSON(x.GPUUUIDs), x.Revision, x.State, x.Reason, micros(x.UpdatedAt), x.ID)
 }
 
 // SetReplicaStopping takes a replica out of what its node should run. It goes when

@@ -189,7 +189,7 @@ CREATE UNIQUE INDEX prices_version ON prices (deployment_id, version);
 CREATE TABLE replicas (
     id TEXT NOT NULL PRIMARY KEY,
     deployment_id TEXT NOT NULL REFERENCES deployments (id),
-    node_id TEXT NOT NULL REFERENCES nodes (id) ON DELETE CASCADE,
+    node_id TEXT REFERENCES nodes (id) ON DELETE CASCADE, -- none while it waits for a machine with room
     gpu_uuids TEXT NOT NULL,
     revision BIGINT NOT NULL,
     stopping BOOLEAN NOT NULL,

@@ -67,11 +67,19 @@ func (c Card) route() string {
 // sample is a request to paste into a shell.
 // Sample is a request to copy; key is put where the secret goes.
 func (c Card) Sample(key string) string {
-	body := map[string]any{"model": c.PublicName}
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	body := struct {
+		Model    string    `json:"model"`
+		Input    string    `json:"input,omitempty"`
+		Messages []message `json:"messages,omitempty"`
+	}{Model: c.PublicName}
 	if c.LLM.Embedding {
-		body["input"] = "Hello"
+		body.Input = "Hello"
 	} else {
-		body["messages"] = []map[string]string{{"role": "user", "content": "Hello"}}
+		body.Messages = []message{{"user", "Hello"}}
 	}
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -45,8 +45,8 @@ func (f MemberForm) role() string {
 }
 
 var roles = []ui.Option{
-	{Value: string(factory.Member), Label: "Member", Hint: "models, own tenant's keys and usage"},
-	{Value: string(factory.Admin), Label: "Admin", Hint: "also adds and removes people"},
+	{Value: string(factory.Member), Label: "Member", Hint: "models, keys and usage"},
+	{Value: string(factory.Admin), Label: "Admin", Hint: "also manages people"},
 }
 
 func roleWord(r factory.Role) string {

@@ -53,13 +53,13 @@ func (r *replica) launch(e engines.Engine) (*child, error) {
 	}
 	defer out.Close()
 
-	r.rec.Port, r.rec.LogFrom, r.rec.Revision = port, from, r.rec.Spec.Revision
+	r.rec.Listen, r.rec.Port, r.rec.LogFrom, r.rec.Revision = host, port, from, r.rec.Spec.Revision
 	r.rec.PID, r.rec.StartTicks, r.rec.ReadyAt, r.rec.Launching = 0, 0, time.Time{}, true
 	if err := r.rec.save(r.dir); err != nil {
 		return nil, fmt.Errorf("record the replica: %w", err)
 	}
 	cmd := exec.Command(path, argv[1:]...)
-	cmd.Env = append(append(inherited(), env...), marker+"="+r.id)
+	cmd.Env = append(append(inherited(), env...), marker+"="+r.mark())
 	// A file, not a pipe: the engine must be able to write when the agent is gone.
 	cmd.Stdout, cmd.Stderr = out, out
 	// A group of its own: what stops the agent from a terminal does not reach it, and
@@ -73,7 +73,7 @@ func (r *replica) launch(e engines.Engine) (*child, error) {
 	s, lookErr := look(c.pid)
 	go func() {
 		err := cmd.Wait()
-		sweep(c.pid, r.id)
+		sweep(c.pid, r.mark())
 		c.how = describe(err, cmd.ProcessState)
 		close(c.exited)
 	}()
@@ -102,7 +102,7 @@ const adoptEvery = 500 * time.Millisecond
 func (r *replica) adopt() *child {
 	if r.rec.Launching {
 		r.rec.Launching = false
-		pid, ticks := orphan(r.id)
+		pid, ticks := orphan(r.mark())
 		if pid == 0 {
 			return nil
 		}
@@ -122,7 +122,7 @@ func (r *replica) adopt() *child {
 			time.Sleep(adoptEvery)
 		}
 		if _, err := look(c.pid); err != nil { // else its number is somebody else's by now
-			sweep(c.pid, r.id)
+			sweep(c.pid, r.mark())
 		}
 		c.how = "ended"
 		close(c.exited)

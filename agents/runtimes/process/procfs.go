@@ -76,13 +76,16 @@ func (rec record) alive() bool {
 	return err == nil && s.ticks == rec.StartTicks
 }
 
-// marked lists the processes that have a replica's marker in their environment.
-func marked(id string) []int {
+// mark is the marker's value: the replica, and the folder of the agent that has it.
+func (r *replica) mark() string { return r.id + "@" + r.dir }
+
+// marked lists the processes that have a replica's mark in their environment.
+func marked(mark string) []int {
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
 	if err != nil {
 		return nil
 	}
-	want := []byte(marker + "=" + id)
+	want := []byte(marker + "=" + mark)
 	var out []int
 	for _, file := range files {
 		b, err := os.ReadFile(file)
@@ -101,8 +104,8 @@ func marked(id string) []int {
 
 // orphan finds an engine that was started and not recorded: of the replica's
 // processes that lead a group, the oldest.
-func orphan(id string) (pid int, ticks uint64) {
-	for _, n := range marked(id) {
+func orphan(mark string) (pid int, ticks uint64) {
+	for _, n := range marked(mark) {
 		if s, err := look(n); err == nil && s.group == n && (pid == 0 || s.ticks < ticks) {
 			pid, ticks = n, s.ticks
 		}
@@ -112,9 +115,9 @@ func orphan(id string) (pid int, ticks uint64) {
 
 // sweep kills what an engine that has ended left behind: workers would hold the
 // GPU's memory. Most are in its process group; some have one of their own.
-func sweep(group int, id string) {
+func sweep(group int, mark string) {
 	endGroup(group)
-	for _, pid := range marked(id) {
+	for _, pid := range marked(mark) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }

@@ -26,6 +26,7 @@ type record struct {
 	StartTicks uint64    `json:"start_ticks,omitempty"`
 	Boot       string    `json:"boot,omitempty"`
 	Port       int       `json:"port,omitempty"`
+	Listen     string    `json:"listen,omitempty"`   // the host that it listens on
 	LogFrom    int64     `json:"log_from,omitempty"` // where the process's output begins in its log
 	StartedAt  time.Time `json:"started_at,omitzero"`
 	ReadyAt    time.Time `json:"ready_at,omitzero"` // when the process first made a token; zero while it does not serve

@@ -160,6 +160,10 @@ func (r *replica) serve() {
 		r.stopChild(c, "Stopping the engine to start it anew with changed settings.", stopGrace)
 		return
 	}
+	if host := listenHost(r.rt.Host); c != nil && r.rec.Listen != host && r.rec.Listen != "" {
+		r.stopChild(c, "This machine is reached at "+r.rt.Host+" now, and the engine listens elsewhere: starting it anew.", stopGrace)
+		return
+	}
 	if c == nil {
 		r.set(factory.Pending, "Waiting for the server to say whether it is still wanted.")
 		for heard := false; !heard; {

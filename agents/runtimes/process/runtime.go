@@ -74,6 +74,12 @@ func (rt *Runtime) noteChange() {
 // every engine that was started, or leaves all running.
 func (rt *Runtime) Run(ctx context.Context) error {
 	rt.init()
+	// The same folder by the same name in every life: engines carry it.
+	dir, err := filepath.Abs(rt.Dir)
+	if err != nil {
+		return err
+	}
+	rt.Dir = dir
 	records, err := rt.load()
 	if err != nil {
 		return err

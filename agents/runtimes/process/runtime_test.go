@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,7 +23,21 @@ import (
 	"tokenfactory/factory"
 )
 
-func TestMain(m *testing.M) { agenttest.Main(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "agent" {
+		// As much of an agent as is needed to be killed.
+		rt := &Runtime{Dir: os.Args[2], Host: "127.0.0.1", Log: slog.New(slog.DiscardHandler)}
+		go func() {
+			for {
+				rt.Apply([]factory.ReplicaSpec{spec("a"), spec("b")})
+				time.Sleep(50 * time.Millisecond)
+			}
+		}()
+		_ = rt.Run(context.Background())
+		return
+	}
+	agenttest.Main(m)
+}
 
 // machine is a runtime that works, as one life of an agent.
 type machine struct {
@@ -33,9 +47,9 @@ type machine struct {
 	done chan error
 }
 
-func start(t *testing.T, dir string, leave bool) *machine {
+func start(t *testing.T, dir string, leave bool, host ...string) *machine {
 	t.Helper()
-	m := &machine{Runtime: &Runtime{Dir: dir, Host: "127.0.0.1", Log: slog.New(slog.NewTextHandler(io.Discard, nil)), LeaveRunning: leave}, t: t, done: make(chan error, 1)}
+	m := &machine{Runtime: &Runtime{Dir: dir, Host: append(host, "127.0.0.1")[0], Log: slog.New(slog.DiscardHandler), LeaveRunning: leave}, t: t, done: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = sync.OnceFunc(func() {
 		cancel()
@@ -278,6 +292,50 @@ func TestAnEngineStartedButNotYetRecordedIsFound(t *testing.T) {
 	m2.Apply([]factory.ReplicaSpec{spec("a")})
 	if after := m2.reaches("a", factory.Ready); after.PID != before.PID {
 		t.Errorf("started twice: %d and %d", before.PID, after.PID)
+	}
+}
+
+func TestEnginesOfAKilledAgentAreAdoptedAndNeverDoubled(t *testing.T) {
+	agenttest.Install(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	// Killed at different moments: before, while and after its engines are recorded.
+	for i := range 12 {
+		agent := exec.Command(self, "agent", dir)
+		if err := agent.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(i) * 15 * time.Millisecond)
+		_ = agent.Process.Kill()
+		_ = agent.Wait()
+	}
+	m := start(t, dir, false)
+	m.Apply([]factory.ReplicaSpec{spec("a"), spec("b")})
+	for _, id := range []string{"a", "b"} {
+		s := m.reaches(id, factory.Ready)
+		if pids := marked(m.replicas[id].mark()); len(pids) != 1 || pids[0] != s.PID {
+			t.Errorf("replica %s is process %d, and these run: %v", id, s.PID, pids)
+		}
+	}
+}
+
+func TestAnEngineThatListensElsewhereIsStartedAnew(t *testing.T) {
+	agenttest.Install(t)
+	m := start(t, t.TempDir(), true)
+	m.Apply([]factory.ReplicaSpec{spec("a")})
+	before := m.reaches("a", factory.Ready)
+	m.stop()
+	m2 := start(t, m.Dir, false, "127.0.0.2")
+	m2.Apply([]factory.ReplicaSpec{spec("a")})
+	m2.eventually("it serves where the machine is now", func() bool {
+		s := m2.status("a")
+		return s.State == factory.Ready && strings.HasPrefix(s.URL, "http://127.0.0.2:")
+	})
+	if !gone(before.PID) {
+		t.Error("the old one still runs")
 	}
 }
 
