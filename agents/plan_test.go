@@ -17,6 +17,7 @@ type stage struct {
 	deployments []factory.Deployment
 	replicas    []factory.Replica
 	nodes       []factory.Node
+	made        int
 }
 
 func (s *stage) node(name string, gpus ...string) *factory.Node {
@@ -49,7 +50,8 @@ func (s *stage) apply(t *testing.T) []string {
 		i := slices.IndexFunc(s.replicas, func(x factory.Replica) bool { return x.ID == r.ID })
 		switch st.do {
 		case create:
-			r.ID, r.CreatedAt = fmt.Sprint("r", len(s.replicas), "-", strings.TrimPrefix(r.DeploymentID, "d-")), noon.Add(time.Duration(len(s.replicas))*time.Second)
+			r.ID, r.CreatedAt = fmt.Sprint("r", s.made, "-", strings.TrimPrefix(r.DeploymentID, "d-")), noon.Add(time.Duration(s.made)*time.Second)
+			s.made++
 			s.replicas = append(s.replicas, r)
 			did = append(did, "create "+r.ID+" on "+r.NodeName)
 		case place:

@@ -206,7 +206,7 @@ func (b book) fill(p *views.Page) error {
 func requestsOf(entries []entry) []views.Request {
 	out := make([]views.Request, len(entries))
 	for i, e := range entries {
-		out[i] = views.Request{Usage: e.Usage, Amount: e.Amount, TenantName: e.tenant, KeyName: e.key, DeploymentName: e.deployment}
+		out[i] = views.Request{Usage: e.Usage, Amount: e.Amount, TenantName: e.tenant, KeyName: e.key}
 	}
 	return out
 }

@@ -110,8 +110,12 @@ func (c *demoCommand) play(ctx context.Context, a *app, base string, log *slog.L
 		if err := waitReady(gctx, a.store, deployments); err != nil {
 			return err
 		}
+		t := traffic{base: base + "/v1", secrets: secrets, log: log}
+		if err := t.first(gctx); err != nil {
+			return err
+		}
 		c.announce(base, secrets, deployments)
-		return traffic{base: base + "/v1", secrets: secrets, log: log}.Run(gctx)
+		return t.Run(gctx)
 	})
 	return g.Wait()
 }

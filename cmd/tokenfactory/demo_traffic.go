@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -48,6 +49,32 @@ func (t traffic) clients() []client {
 // mostUnderWay bounds the requests that one client has under way: should the engines be
 // slow or gone, a demo must not pile up work without end.
 const mostUnderWay = 24
+
+// first sends one request for each kind of client until it is answered: a demo that
+// says it is ready serves every model.
+func (t traffic) first(ctx context.Context) error {
+	limit, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	rnd := rand.New(rand.NewPCG(1, 1))
+	for _, c := range t.clients() {
+		c.outputMin, c.outputMax, c.leaves = 1, 1, 0
+		for {
+			err := t.send(limit, c, c.request(rnd))
+			if err == nil {
+				break
+			}
+			select {
+			case <-limit.Done():
+				if ctx.Err() != nil {
+					return nil
+				}
+				return fmt.Errorf("%s is not served: %w", c.model, err)
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
 
 func (t traffic) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)

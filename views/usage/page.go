@@ -106,9 +106,8 @@ func (p Page) chartLabel() string {
 type Request struct {
 	factory.Usage
 	billing.Amount
-	TenantName     string
-	KeyName        string
-	DeploymentName string
+	TenantName string
+	KeyName    string
 }
 
 // model is what the client asked for; served is what answered, where that has
