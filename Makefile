@@ -22,7 +22,7 @@ assets: static/vendor/manifest.json ## Bundle what the browser downloads
 
 # Rebuilt when a style, a script or a page changed: the stylesheet holds only the
 # classes that the pages use.
-static/vendor/manifest.json: node_modules/.package-lock.json static/build.mjs $(shell find static/js static/css views -name '*.js' -o -name '*.css' -o -name '*.templ')
+static/vendor/manifest.json: node_modules/.package-lock.json static/build.mjs $(shell find static/js static/css views -name '*.js' -o -name '*.css' -o -name '*.templ' -o -name '*.go' ! -name '*_templ.go')
 	node static/build.mjs
 
 node_modules/.package-lock.json: package.json package-lock.json

@@ -74,6 +74,7 @@ func walk(t *testing.T, database string) {
 	v.put("name", "front")
 	v.pick("cluster", "desk")
 	v.submit("endpoint-form")
+	v.must(v.page.WaitForURL(regexp.MustCompile(`/endpoints/[a-z2-7]{26}$`)))
 	v.open("/models/new?from=qwen2-0.5b-instruct")
 	v.submit("model-form")
 	v.must(v.page.WaitForURL(regexp.MustCompile(`/models(/[a-z2-7]{26})?$`)))

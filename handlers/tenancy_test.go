@@ -185,3 +185,21 @@ func TestATenantKeepsAnAdmin(t *testing.T) {
 		t.Errorf("an admin who is not the only one cannot leave: %d", status)
 	}
 }
+
+// The admin of one tenant may have made an account for somebody else's address and
+// know its password, so another tenant's admin cannot let it in unawares.
+func TestAnAdminCannotLetAnAccountOfAnotherTenantIn(t *testing.T) {
+	s := newSite(t)
+	mia := s.signIn("mia@acme.example")
+	for _, email := range []string{"mia@globex.example", " MIA@globex.example ", "olga@factory.example"} {
+		status, _, body := mia.post("/t/acme/members", url.Values{"email": {email}, "role": {"member"}})
+		if status != http.StatusUnprocessableEntity || !strings.Contains(body, `id="field-email-error"`) {
+			t.Errorf("%s is let in: %d", email, status)
+		}
+	}
+	people, err := s.store.Members(t.Context(), s.tenants["acme"].ID)
+	s.must(err)
+	if len(people) != 1 {
+		t.Errorf("members are %+v", people)
+	}
+}
