@@ -178,7 +178,7 @@ func TestAReportAnswersWhatShouldRun(t *testing.T) {
 	in, f := desk()
 	rep := aReport()
 	rep.Replicas = []factory.ReplicaStatus{
-		{ID: "r", State: factory.Ready, URL: "http://192.0.2.96:1", LastLines: slices.Repeat([]string{strings.Repeat("é", 2000) + "\x00"}, 50)},
+		{ID: "r", Revision: 1, State: factory.Ready, URL: "http://192.0.2.96:1", LastLines: slices.Repeat([]string{strings.Repeat("é", 2000) + "\x00"}, 50)},
 		{ID: "odd", State: "levitating"},
 		{ID: "nowhere", State: factory.Ready, URL: "file:///etc/passwd"},
 	}
@@ -188,7 +188,7 @@ func TestAReportAnswersWhatShouldRun(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 	kept := f.reports[0].Replicas
-	if len(kept) != 2 || kept[0].URL == "" || kept[1].URL != "" {
+	if len(kept) != 2 || kept[0].State != factory.Ready || kept[0].URL == "" || kept[1].URL != "" {
 		t.Errorf("%+v", kept)
 	}
 	if n := len(kept[0].LastLines); n != maxLines || len(kept[0].LastLines[0]) > maxLine || strings.Contains(kept[0].LastLines[0], "\x00") {
@@ -197,6 +197,23 @@ func TestAReportAnswersWhatShouldRun(t *testing.T) {
 	f.desired = nil
 	if _, body := send(t, in, PathReport, credential, rep); !bytes.Contains(body, []byte(`"replicas":[]`)) {
 		t.Errorf("nothing to run is %s", body)
+	}
+}
+
+func TestAnOldRevisionThatServesIsNotTheNewOne(t *testing.T) {
+	in, f := desk()
+	f.desired[0].Revision = 2
+	for said, want := range map[factory.State]factory.State{
+		factory.Ready: factory.Starting, factory.Loading: factory.Starting, factory.Failed: factory.Failed, factory.Stopping: factory.Stopping,
+	} {
+		for revision, want := range map[int]factory.State{1: want, 2: said} {
+			rep := aReport()
+			rep.Replicas = []factory.ReplicaStatus{{ID: "r", Revision: revision, State: said, Reason: "x"}}
+			send(t, in, PathReport, credential, rep)
+			if got := f.reports[len(f.reports)-1].Replicas[0]; got.State != want || got.Reason == "" {
+				t.Errorf("revision %d is %s: kept as %+v", revision, said, got)
+			}
+		}
 	}
 }
 

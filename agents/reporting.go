@@ -61,7 +61,7 @@ func (in *Intake) report(w http.ResponseWriter, r *http.Request, received time.T
 		Hardware:   rep.Hardware,
 		Skew:       skew,
 		ReceivedAt: received,
-		Replicas:   in.statuses(node, rep.Replicas),
+		Replicas:   in.statuses(node, desired, rep.Replicas),
 		PriorSeq:   node.ReportSeq,
 		AckSeq:     ack,
 	}, buckets); err != nil {
@@ -178,7 +178,11 @@ const (
 	maxReason = 2000 // bytes
 )
 
-func (in *Intake) statuses(n factory.Node, said []factory.ReplicaStatus) []factory.ReplicaStatus {
+func (in *Intake) statuses(n factory.Node, desired []factory.ReplicaSpec, said []factory.ReplicaStatus) []factory.ReplicaStatus {
+	revision := map[string]int{}
+	for _, d := range desired {
+		revision[d.ID] = d.Revision
+	}
 	out := make([]factory.ReplicaStatus, 0, len(said))
 	for _, s := range said {
 		switch s.State {
@@ -186,6 +190,11 @@ func (in *Intake) statuses(n factory.Node, said []factory.ReplicaStatus) []facto
 		default:
 			in.Log.Warn("a replica has a state that is not known here", "node", n.Name, "replica", s.ID, "state", s.State)
 			continue
+		}
+		// That the old revision serves says nothing about the new one, which its agent
+		// has not heard of yet: nobody may be sent there, nor the next replica changed.
+		if want, wanted := revision[s.ID]; wanted && s.Revision != want && (s.State == factory.Ready || s.State == factory.Loading) {
+			s.State, s.Reason, s.ReadyAt = factory.Starting, "Starting anew with the changed settings.", nil
 		}
 		if s.URL != "" {
 			if u, err := url.Parse(s.URL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
