@@ -54,7 +54,8 @@ func (s *Store) SetReplicaStopping(ctx context.Context, id string) error {
 // SetReplicaRevision makes a replica start anew with what its deployment now says.
 func (s *Store) SetReplicaRevision(ctx context.Context, id string, revision int) error {
 	return s.change(ctx, "replica", "There is no such replica. It may have stopped.", nil,
-		`UPDATE replicas SET revision = ? WHERE id = ?`, revision, id)
+		`UPDATE replicas SET revision = ?, state = ?, reason = ?, ready_at = NULL WHERE id = ?`,
+		revision, factory.Starting, "Waiting for its agent to start it anew with the changed settings.", id)
 }
 
 // DeleteReplica forgets a replica; one that has gone already is no error.

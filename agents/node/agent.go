@@ -24,6 +24,8 @@ import (
 const (
 	reportEvery = 2 * time.Second
 	scrapeEvery = 5 * time.Second
+	// lastWordWithin keeps a stop short when the server is away.
+	lastWordWithin = time.Second
 )
 
 // Agent looks after one machine.
@@ -61,7 +63,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.outbox, err = openOutbox(a.Dir, a.Log); err != nil {
 		return err
 	}
-	a.client.base = a.Server
+	a.client.open(a.Server)
 	if err := a.know(ctx); err != nil {
 		return err
 	}
@@ -76,7 +78,24 @@ func (a *Agent) Run(ctx context.Context) error {
 	g.Go(func() error { return a.machine.Run(ctx) })
 	g.Go(func() error { return (&scraper{runtime: a.runtime, recorder: &a.recorder, log: a.Log}).Run(ctx) })
 	g.Go(func() error { return a.talk(ctx, host) })
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	a.lastWord(host)
+	return nil
+}
+
+// lastWord tells the server that the engines have stopped, so that nobody is sent
+// to them until the silence is noticed.
+func (a *Agent) lastWord(host string) {
+	if a.self.Credential == "" || a.LeaveRunning {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastWordWithin)
+	defer cancel()
+	if err := a.report(ctx, host, newBackoff()); err != nil {
+		a.Log.Warn("the server was not told that the engines have stopped", "err", reason(err))
+	}
 }
 
 // know finds out what this machine is, and which of all machines.
@@ -97,7 +116,10 @@ func (a *Agent) know(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.identity = m.identity()
+	if same, what := m.same(a.self.Marks); !same {
+		return fmt.Errorf("the data folder %s was made on another machine (another %s): give this one a folder of its own and a new join token", a.Dir, what)
+	}
+	a.self.Marks, a.identity = m, m.identity()
 	return nil
 }
 
@@ -143,8 +165,10 @@ func (a *Agent) talk(ctx context.Context, host string) error {
 			if !retry.wait(ctx) {
 				return nil
 			}
+			a.client.paced.Store(true)
 			continue
 		}
+		a.client.paced.Store(false)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -214,7 +238,10 @@ func (a *Agent) report(ctx context.Context, host string, retry *backoff) error {
 	if err != nil {
 		return err
 	}
-	retry.spread(time.Duration(resp.SpreadMS) * time.Millisecond)
+	if d := time.Duration(resp.SpreadMS) * time.Millisecond; d > 0 {
+		a.client.spread.Store(int64(d))
+		retry.spread(d)
+	}
 	if err := a.outbox.acknowledged(resp.AckSeq); err != nil {
 		a.Log.Warn("acknowledged measurements cannot be removed", "err", err)
 	}

@@ -45,8 +45,10 @@ func (b *backoff) next() time.Duration {
 }
 
 // wait pauses; it reports false when ctx ended meanwhile.
-func (b *backoff) wait(ctx context.Context) bool {
-	t := time.NewTimer(b.next())
+func (b *backoff) wait(ctx context.Context) bool { return pause(ctx, b.next()) }
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"tokenfactory/agents"
@@ -21,6 +23,30 @@ import (
 type client struct {
 	base string
 	http http.Client
+	// spread is over how long to spread a new connection after one was lost: all
+	// agents lose theirs in the same moment.
+	spread atomic.Int64 // nanoseconds
+	// paced is set after a pause of the back-off, which is spread already.
+	paced atomic.Bool
+}
+
+func (c *client) open(server string) {
+	c.base = strings.TrimRight(server, "/")
+	c.spread.Store(int64(firstPause))
+	dialer := net.Dialer{Timeout: 10 * time.Second}
+	var connected atomic.Bool
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxConnsPerHost = 1
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if connected.Load() && !c.paced.Load() {
+			if !pause(ctx, time.Duration(rand.N(c.spread.Load())+1)) {
+				return nil, ctx.Err()
+			}
+		}
+		connected.Store(true)
+		return dialer.DialContext(ctx, network, address)
+	}
+	c.http.Transport = t
 }
 
 // answerWithin bounds one exchange: a server that takes longer is as good as away.
@@ -31,9 +57,9 @@ func (c *client) post(ctx context.Context, path, credential string, body, into a
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(ctx, answerWithin+time.Duration(c.spread.Load()))
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.base, "/")+path, bytes.NewReader(b))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(b))
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,9 @@ const (
 	mostBatches = 1000
 	rollUp      = 500 // oldest batches that become one, by the minute
 	mostBytes   = 64 << 20
-	perReport   = 100 // batches that one report carries
+	// What one report carries; the intake takes a few times as much.
+	perReport      = 100
+	bytesPerReport = 1 << 20
 )
 
 // outbox keeps numbered measurements on disk until the server has them.
@@ -65,22 +67,22 @@ func openOutbox(dir string, log *slog.Logger) (outbox, error) {
 		if err != nil {
 			return o, err
 		}
-		o.kept = append(o.kept, filed{seq, info.Size()})
-		o.bytes += info.Size()
-		o.seq = max(o.seq, seq)
+		o.keep(filed{seq, info.Size()})
 	}
-	slices.SortFunc(o.kept, func(a, b filed) int { return int(a.seq - b.seq) })
 	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), batchSuffix+rollUpSuffix)
-		last, err := strconv.ParseInt(name, 10, 64)
-		if !ok || err != nil {
+		var first, last int64
+		name, ok := strings.CutSuffix(e.Name(), rollUpSuffix)
+		if !ok {
+			continue
+		}
+		if _, err := fmt.Sscanf(name, "%d-%d", &first, &last); err != nil {
 			continue
 		}
 		info, err := e.Info()
 		if err != nil {
 			return o, err
 		}
-		if err := o.finishRollUp(last, info.Size()); err != nil {
+		if err := o.finishRollUp(first, last, info.Size()); err != nil {
 			return o, fmt.Errorf("finish a roll-up: %w", err)
 		}
 	}
@@ -110,10 +112,7 @@ func (o *outbox) write(b agents.Batch) error {
 	if err := replaceFile(o.path(b.Seq), text); err != nil {
 		return err
 	}
-	o.seq = max(o.seq, b.Seq)
-	o.kept = append(o.kept, filed{b.Seq, int64(len(text))})
-	slices.SortFunc(o.kept, func(a, b filed) int { return int(a.seq - b.seq) })
-	o.bytes += int64(len(text))
+	o.keep(filed{b.Seq, int64(len(text))})
 	return nil
 }
 
@@ -121,7 +120,11 @@ func (o *outbox) write(b agents.Batch) error {
 // read is set aside: it must not hold up all that follow.
 func (o *outbox) oldest() ([]agents.Batch, error) {
 	var out []agents.Batch
+	size := int64(0)
 	for _, f := range slices.Clone(o.kept[:min(len(o.kept), perReport)]) {
+		if size += f.size; size > bytesPerReport && len(out) > 0 {
+			break
+		}
 		b, err := o.read(f.seq)
 		if err != nil {
 			o.log.Error("a batch of measurements is damaged and left out", "seq", f.seq, "err", err)
@@ -169,7 +172,9 @@ func (o *outbox) remove(f filed) error {
 // minute, and when that is not enough the oldest go.
 func (o *outbox) shrink() error {
 	if len(o.kept) > mostBatches {
-		if err := o.rollUp(slices.Clone(o.kept[:rollUp])); err != nil {
+		// The first ones may have been sent, with the answer lost on the way: the
+		// server knows them by their own numbers.
+		if err := o.rollUp(slices.Clone(o.kept[perReport : perReport+rollUp])); err != nil {
 			return err
 		}
 	}
@@ -212,31 +217,43 @@ func (o *outbox) rollUp(old []filed) error {
 	// The whole takes the newest of the numbers. It is written down under another
 	// name first: an agent that is killed here finishes when it starts again, with
 	// nothing missing and nothing twice.
-	last := old[len(old)-1].seq
+	first, last := old[0].seq, old[len(old)-1].seq
 	text, err := json.Marshal(agents.Batch{Seq: last, Buckets: merged})
 	if err != nil {
 		return err
 	}
-	if err := replaceFile(o.path(last)+rollUpSuffix, text); err != nil {
+	if err := replaceFile(o.rollUpPath(first, last), text); err != nil {
 		return err
 	}
-	return o.finishRollUp(last, int64(len(text)))
+	return o.finishRollUp(first, last, int64(len(text)))
+}
+
+func (o *outbox) rollUpPath(first, last int64) string {
+	return filepath.Join(o.dir, fmt.Sprintf("%d-%d%s", first, last, rollUpSuffix))
 }
 
 // finishRollUp puts a roll-up in the place of all that is in it.
-func (o *outbox) finishRollUp(last, size int64) error {
-	for len(o.kept) > 0 && o.kept[0].seq <= last {
-		if err := o.remove(o.kept[0]); err != nil {
+func (o *outbox) finishRollUp(first, last, size int64) error {
+	for _, f := range slices.Clone(o.kept) {
+		if f.seq < first || f.seq > last {
+			continue
+		}
+		if err := o.remove(f); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(o.path(last)+rollUpSuffix, o.path(last)); err != nil {
+	if err := os.Rename(o.rollUpPath(first, last), o.path(last)); err != nil {
 		return err
 	}
-	o.kept = append([]filed{{last, size}}, o.kept...)
-	o.bytes += size
-	o.seq = max(o.seq, last)
+	o.keep(filed{last, size})
 	return nil
+}
+
+func (o *outbox) keep(f filed) {
+	o.kept = append(o.kept, f)
+	slices.SortFunc(o.kept, func(a, b filed) int { return int(a.seq - b.seq) })
+	o.bytes += f.size
+	o.seq = max(o.seq, f.seq)
 }
 
 // warning tells operators when measurements were given up.

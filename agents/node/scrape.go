@@ -21,11 +21,15 @@ type scraper struct {
 	http     http.Client
 	last     map[string]engines.Reading // by replica and process
 	failing  map[string]bool
+	began    time.Time
 }
 
 // Run reads every engine every five seconds. One that is slow does not hold up the others.
 func (s *scraper) Run(ctx context.Context) error {
 	s.http.Timeout = scrapeEvery
+	// Engines are next door: whatever proxy is set is not for them.
+	s.http.Transport = &http.Transport{MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute}
+	s.began = time.Now()
 	s.last, s.failing = map[string]engines.Reading{}, map[string]bool{}
 	tick := time.NewTicker(scrapeEvery)
 	defer tick.Stop()
@@ -97,8 +101,8 @@ func (s *scraper) read(ctx context.Context, t process.Target) (engines.Reading, 
 }
 
 // observe records gauges as they are and counters as increases. The first reading
-// of an engine is only where counting begins: what it did before may have been
-// counted by an earlier agent.
+// of an engine that was there before this agent is only where counting begins: an
+// earlier agent has counted the rest.
 func (s *scraper) observe(t process.Target, before, now engines.Reading, known bool) {
 	at := time.Now()
 	record := func(name metrics.Name, v *float64) {
@@ -109,7 +113,8 @@ func (s *scraper) observe(t process.Target, before, now engines.Reading, known b
 	record(metrics.KVCache, now.KV)
 	record(metrics.Running, now.Running)
 	record(metrics.Waiting, now.Waiting)
-	if !known {
+	startedHere := t.Run != "" && now.ProcessStart != nil && *now.ProcessStart >= float64(s.began.Unix())
+	if !known && !startedHere {
 		return
 	}
 	did := engines.Delta(before, now)

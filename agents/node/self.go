@@ -16,6 +16,7 @@ type self struct {
 	Credential string `json:"credential"`
 	Used       string `json:"used"`    // hash of the join token that was used
 	Address    string `json:"address"` // of this machine, as last found out
+	Marks      marks  `json:"marks"`   // of the machine that the folder was made on
 }
 
 func openSelf(dir string) (self, error) {
