@@ -44,6 +44,7 @@ type replicaJSON struct {
 	State     factory.State `json:"state"`
 	Reason    string        `json:"reason"`
 	URL       string        `json:"url,omitempty"`
+	PID       int           `json:"pid,omitempty"`
 	Restarts  int           `json:"restarts"`
 	Revision  int           `json:"revision"`
 	Stopping  bool          `json:"stopping"`
@@ -71,7 +72,7 @@ func (h *Deployments) json(f fleet, d factory.Deployment, names map[string]strin
 	out.Spec = &spec
 	for _, r := range replicas {
 		out.Copies = append(out.Copies, replicaJSON{
-			ID: r.ID, Node: r.NodeName, State: r.State, Reason: r.Reason, URL: r.URL, Restarts: r.Restarts, Revision: r.Revision,
+			ID: r.ID, Node: r.NodeName, State: r.State, Reason: r.Reason, URL: r.URL, PID: r.PID, Restarts: r.Restarts, Revision: r.Revision,
 			Stopping: r.Stopping, Progress: r.Progress, LastLines: r.LastLines, StartedAt: r.StartedAt, ReadyAt: r.ReadyAt,
 		})
 	}
