@@ -28,9 +28,9 @@ type past struct {
 }
 
 var demoPast = map[string]past{
-	demoChat:  {perHour: 90, ttft: 78, itl: 17.5, prompt: 140, output: 80, kv: 0.12, keys: []string{demoKeyAcme, demoKeyGlobex}, cachedPart: 0.3},
-	demoCoder: {perHour: 50, ttft: 165, itl: 12.5, prompt: 1900, output: 250, kv: 0.28, keys: []string{demoKeyAcme}, cachedPart: 0.5},
-	demoBatch: {perHour: 25, ttft: 470, itl: 29, prompt: 1500, output: 320, kv: 0.35, keys: []string{demoKeyGlobex}},
+	demoChat:  {perHour: 500, ttft: 78, itl: 17.5, prompt: 140, output: 80, kv: 0.12, keys: []string{demoKeyAcme, demoKeyGlobex}, cachedPart: 0.3},
+	demoCoder: {perHour: 200, ttft: 165, itl: 12.5, prompt: 1900, output: 250, kv: 0.28, keys: []string{demoKeyAcme}, cachedPart: 0.5},
+	demoBatch: {perHour: 60, ttft: 470, itl: 29, prompt: 1500, output: 320, kv: 0.35, keys: []string{demoKeyGlobex}},
 }
 
 // writeHistory gives the demo a past, so that long ranges and the usage page have
@@ -48,18 +48,17 @@ func writeHistory(ctx context.Context, st *store.Store, deployments []factory.De
 		return err
 	}
 	rnd := rand.New(rand.NewPCG(7, uint64(now.Unix())))
-	to := now.Truncate(time.Hour)
-	from := to.AddDate(0, 0, -historyDays)
+	from := now.Truncate(time.Hour).AddDate(0, 0, -historyDays)
 	for _, d := range deployments {
 		p, known := demoPast[d.Name]
 		if !known {
 			continue
 		}
-		h := historian{deployment: d, past: p, rnd: rnd, recorder: &metrics.Recorder{}}
+		h := historian{deployment: d, past: p, rnd: rnd, recorder: &metrics.Recorder{}, now: now}
 		for _, name := range p.keys {
 			h.keys = append(h.keys, keys[name])
 		}
-		for hour := from; hour.Before(to); hour = hour.Add(time.Hour) {
+		for hour := from; hour.Before(now); hour = hour.Add(time.Hour) {
 			h.hour(hour)
 		}
 		rows, err := coarse(h.recorder.Flush(), now)
@@ -121,6 +120,7 @@ type historian struct {
 	rnd        *rand.Rand
 	recorder   *metrics.Recorder
 	usage      []factory.Usage
+	now        time.Time // where the past ends
 }
 
 // busy is the share of the noon load at a time: quiet nights and weekends.
@@ -135,15 +135,22 @@ func busy(t time.Time) float64 {
 
 func (h *historian) hour(start time.Time) {
 	load := busy(start)
-	for at := start; at.Before(start.Add(time.Hour)); {
+	end := start.Add(time.Hour)
+	if end.After(h.now) {
+		end = h.now
+	}
+	for at := start; at.Before(end); {
 		at = at.Add(time.Duration(h.rnd.ExpFloat64() / (h.past.perHour * load) * float64(time.Hour)))
-		if at.Before(start.Add(time.Hour)) {
+		if at.Before(end) {
 			h.request(at.Truncate(time.Microsecond), load)
 		}
 	}
 	// The engine's gauge, at a few moments of the hour: enough for average and peak.
 	for m := range 12 {
 		at := start.Add(time.Duration(m) * 5 * time.Minute)
+		if !at.Before(end) {
+			break
+		}
 		h.observe(at, metrics.KVCache, math.Min(0.98, h.past.kv*load*h.around(1, 0.35)), 1)
 	}
 }
