@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
 
 	"tokenfactory/factory"
 	"tokenfactory/store"
@@ -134,6 +136,7 @@ func (a *Apply) document(ctx context.Context, tx *store.Store, by string, d docu
 	case "model":
 		return applySpec(d, factory.ModelSpec{}, func(s factory.ModelSpec) (Result, error) { return a.Model(ctx, tx, d.Name, s) })
 	case "deployment":
+		d.Spec = quotePrices(d.Spec)
 		return applySpec(d, NewDeploymentSpec(), func(s factory.DeploymentSpec) (Result, error) { return a.Deployment(ctx, tx, d.Name, s) })
 	case "tenant":
 		return applySpec(d, factory.TenantSpec{}, func(s factory.TenantSpec) (Result, error) { return a.Tenant(ctx, tx, d.Name, s) })
@@ -143,6 +146,19 @@ func (a *Apply) document(ctx context.Context, tx *store.Store, by string, d docu
 		return applySpec(d, factory.KeySpec{}, func(s factory.KeySpec) (Result, error) { return a.Key(ctx, tx, d.Name, by, s) })
 	}
 	return Result{}, factory.FieldErrors{"kind": "There is no kind “" + d.Kind + "”. Use one of " + strings.Join(documentKinds, ", ") + "."}
+}
+
+// quotePrices lets prices be written as numbers, which is what YAML makes of 0.15.
+// Their digits are taken as they stand: a price is text and never a float.
+func quotePrices(spec []byte) []byte {
+	for _, field := range []string{"input_price", "cached_input_price", "output_price"} {
+		if v := gjson.GetBytes(spec, field); v.Type == gjson.Number {
+			if quoted, err := sjson.SetBytes(spec, field, v.Raw); err == nil {
+				spec = quoted
+			}
+		}
+	}
+	return spec
 }
 
 // applySpec reads a document's spec over its defaults and hands it on.

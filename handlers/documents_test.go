@@ -127,6 +127,18 @@ func TestDefaultsOfADeployment(t *testing.T) {
 	}
 }
 
+func TestAPriceMayBeWrittenAsANumberAndKeepsItsDigits(t *testing.T) {
+	b := newBench(t)
+	b.mustApply(smallFactory + `,` + strings.NewReplacer(`"0.15"`, `0.150000001`, `"0.60"`, `2`).Replace(chatDeployment))
+	chat, err := b.store.DeploymentByName(b.ctx(), "chat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if chat.Price.Input != "0.150000001" || chat.Price.Output != "2" {
+		t.Errorf("%+v", chat.Price)
+	}
+}
+
 func TestWhatIsWrongWithADocumentIsNamed(t *testing.T) {
 	b := newBench(t)
 	b.mustApply(smallFactory + `,` + chatDeployment)
