@@ -67,16 +67,32 @@ func (s *Sketch) Encode() []byte {
 // Count is the number of recorded values.
 func (s *Sketch) Count() float64 { return s.dd.GetCount() }
 
-// Quantiles reads several quantiles at once; nil when the sketch is empty.
+// Quantiles reads several quantiles at once, by nearest rank: the p99 of three
+// values is the largest of them, never one in between or below. Nil when the sketch
+// is empty.
 func (s *Sketch) Quantiles(qs []float64) []float64 {
 	if s.dd.IsEmpty() {
 		return nil
 	}
-	v, err := s.dd.GetValuesAtQuantiles(qs)
+	ranks := make([]float64, len(qs))
+	for i, q := range qs {
+		ranks[i] = nearestRank(q, s.Count())
+	}
+	v, err := s.dd.GetValuesAtQuantiles(ranks)
 	if err != nil {
 		return nil // only for quantiles outside 0 to 1
 	}
 	return v
+}
+
+// nearestRank turns a quantile of n values into the library's, which counts ranks
+// from 0 to n-1 and takes the value below. The half keeps rounding from falling
+// to the neighbour.
+func nearestRank(q, n float64) float64 {
+	if q < 0 || q > 1 || n <= 1 {
+		return q
+	}
+	return min(1, (max(1, math.Ceil(q*n))-0.5)/(n-1))
 }
 
 // CountAbove is how many recorded values lie above a bound, within the sketch's error.

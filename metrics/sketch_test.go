@@ -22,7 +22,9 @@ var distributions = map[string]func(*rand.Rand) float64{
 	},
 }
 
-func exact(sorted []float64, q float64) float64 { return sorted[int(q*float64(len(sorted)-1))] }
+func exact(sorted []float64, q float64) float64 {
+	return sorted[max(1, int(math.Ceil(q*float64(len(sorted)))))-1]
+}
 
 func checkQuantiles(t *testing.T, what string, s *Sketch, values []float64) {
 	t.Helper()
