@@ -80,7 +80,7 @@ func engine(args []string) {
 // Handler is the engine's HTTP side: it loads until a moment, and makes a token for
 // every request.
 func Handler(model string, loaded time.Time, mute bool) http.Handler {
-	var prompt, generation atomic.Int64
+	var prompt, generation, running atomic.Int64
 	var broken atomic.Bool
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, v any) {
@@ -122,8 +122,8 @@ func Handler(model string, loaded time.Time, mute bool) http.Handler {
 		})
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model_name=%q} 2\n", model)
-		fmt.Fprintf(w, "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=%q} 1\n", model)
+		fmt.Fprintf(w, "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{model_name=%q} %d\n", model, running.Load())
+		fmt.Fprintf(w, "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{model_name=%q} 0\n", model)
 		fmt.Fprintf(w, "# TYPE vllm:kv_cache_usage_perc gauge\nvllm:kv_cache_usage_perc{model_name=%q} 0.25\n", model)
 		fmt.Fprintf(w, "# TYPE vllm:prompt_tokens_total counter\nvllm:prompt_tokens_total{model_name=%q} %d\n", model, prompt.Load())
 		fmt.Fprintf(w, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{model_name=%q} %d\n", model, generation.Load())
@@ -132,6 +132,10 @@ func Handler(model string, loaded time.Time, mute bool) http.Handler {
 		status, _ := strconv.Atoi(r.FormValue("status"))
 		fmt.Println("CUDA out of memory: told to exit")
 		os.Exit(status)
+	})
+	mux.HandleFunc("POST /running", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.FormValue("n"))
+		running.Store(int64(n))
 	})
 	mux.HandleFunc("POST /break", func(w http.ResponseWriter, r *http.Request) { broken.Store(r.FormValue("on") != "") })
 	mux.HandleFunc("GET /pid", func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, os.Getpid()) })

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"tokenfactory/engines"
@@ -253,10 +254,14 @@ func (r *replica) quit(reason string, grace time.Duration) {
 
 // stopChild ends an engine; the agent's own end shortens its time.
 func (r *replica) stopChild(c *child, reason string, grace time.Duration) {
+	engine, serving := r.target()
 	r.set(factory.Stopping, reason)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		if serving && grace > exitGrace {
+			drain(c, engine, grace)
+		}
 		c.stop(grace)
 	}()
 	for done := false; !done; {
@@ -267,6 +272,7 @@ func (r *replica) stopChild(c *child, reason string, grace time.Duration) {
 			if _, g := r.wanted(); g == exitLeave {
 				return
 			} else if g == exitStop {
+				_ = c.signal(syscall.SIGTERM) // it may be waiting for answers still
 				go func() {
 					select {
 					case <-time.After(exitGrace):

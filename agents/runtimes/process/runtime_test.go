@@ -183,6 +183,22 @@ func TestTriesGetFurtherApart(t *testing.T) {
 	m.reaches("a", factory.Stopped)
 }
 
+func TestAnEngineFinishesItsAnswersBeforeItIsTold(t *testing.T) {
+	agenttest.Install(t)
+	m := start(t, t.TempDir(), false)
+	m.Apply([]factory.ReplicaSpec{spec("a")})
+	got := m.reaches("a", factory.Ready)
+	post(t, got.URL+"/running?n=1")
+	m.Apply(nil)
+	m.reaches("a", factory.Stopping)
+	time.Sleep(settle + 4*drainEvery)
+	if gone(got.PID) {
+		t.Fatal("it was told to end in the middle of an answer")
+	}
+	post(t, got.URL+"/running?n=0")
+	m.reaches("a", factory.Stopped)
+}
+
 func TestAnotherRevisionStopsTheOldEngineFirst(t *testing.T) {
 	agenttest.Install(t)
 	m := start(t, t.TempDir(), false)
