@@ -96,6 +96,10 @@ func (s *demoSecrets) setUp(ctx context.Context, a *app, base string) error {
 	if err != nil {
 		return err
 	}
+	named, err := renewRevoked(ctx, a.store, docs)
+	if err != nil {
+		return err
+	}
 	results, err := postDocuments(ctx, base, s.Management, docs)
 	if err != nil {
 		return err
@@ -105,12 +109,45 @@ func (s *demoSecrets) setUp(ctx context.Context, a *app, base string) error {
 		case r.Kind == "cluster" && r.Secrets["join_token"] != "":
 			s.Joins[r.Name] = r.Secrets["join_token"]
 		case r.Kind == "key" && r.Secrets["key"] != "":
-			s.Keys[r.Name] = r.Secrets["key"]
+			s.Keys[named[r.Name]] = r.Secrets["key"]
 		case r.Kind == "member" && r.Name == demoTenant && r.Secrets["password"] != "":
 			s.Tenant = login{demoTenant, r.Secrets["password"]}
 		}
 	}
 	return s.save()
+}
+
+// keysReader is what renewing keys needs of the store.
+type keysReader interface {
+	TenantByName(ctx context.Context, name string) (factory.Tenant, error)
+	KeyByName(ctx context.Context, tenantID, name string) (factory.Key, error)
+}
+
+// renewRevoked gives another name to each key of the documents that somebody has
+// revoked while trying the demo, so that a new one is made: the name of a key is
+// never used again. It returns which key of the documents stands behind which name.
+func renewRevoked(ctx context.Context, st keysReader, docs []document) (map[string]string, error) {
+	named := map[string]string{}
+	for i, d := range docs {
+		spec, ok := d.Spec.(map[string]any)
+		if d.Kind != "key" || !ok {
+			continue
+		}
+		tenantName, _ := spec["tenant"].(string)
+		tenant, err := st.TenantByName(ctx, tenantName)
+		for n := 2; err == nil; n++ {
+			var k factory.Key
+			if k, err = st.KeyByName(ctx, tenant.ID, docs[i].Name); err != nil || k.RevokedAt == nil {
+				break
+			}
+			docs[i].Name = fmt.Sprintf("%s-%d", d.Name, n)
+		}
+		if err != nil && factory.KindOf(err) != factory.NotFound {
+			return nil, err
+		}
+		named[docs[i].Name] = d.Name
+	}
+	return named, nil
 }
 
 // deploymentsReader is what waiting for the demo needs of the store.
