@@ -85,7 +85,11 @@ func checkNew[T any](ctx context.Context, errs factory.FieldErrors, noun, name s
 	_, err := read(ctx, name)
 	taken, err := found(err)
 	if taken {
-		errs.Add("name", "A "+noun+" named “"+name+"” exists already. Choose another name.")
+		article := "A "
+		if noun == "endpoint" {
+			article = "An "
+		}
+		errs.Add("name", article+noun+" named “"+name+"” exists already. Choose another name.")
 	}
 	return err
 }
