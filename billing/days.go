@@ -26,11 +26,11 @@ func DayAfter(t time.Time, zone *time.Location) time.Time {
 	return DayStart(t.Year(), t.Month(), t.Day()+1, zone)
 }
 
-// Days lists the days that from ≤ t < to touches, as statements write them.
-func Days(from, to time.Time, zone *time.Location) []string {
-	var days []string
+// Days lists the first moments of the days that from ≤ t < to touches.
+func Days(from, to time.Time, zone *time.Location) []time.Time {
+	var days []time.Time
 	for t := DayOf(from, zone); t.Before(to); t = DayAfter(t, zone) {
-		days = append(days, t.Format(time.DateOnly))
+		days = append(days, t)
 	}
 	return days
 }

@@ -135,33 +135,6 @@ func (v *visitor) open(path string) {
 	}
 }
 
-func (v *visitor) fill(label, text string) {
-	v.t.Helper()
-	v.must(v.page.GetByLabel(label, playwright.PageGetByLabelOptions{Exact: playwright.Bool(true)}).Fill(text))
-}
-
-func (v *visitor) choose(label, value string) {
-	v.t.Helper()
-	_, err := v.page.GetByLabel(label, playwright.PageGetByLabelOptions{Exact: playwright.Bool(true)}).
-		SelectOption(playwright.SelectOptionValues{Labels: &[]string{value}})
-	v.must(err)
-}
-
-func (v *visitor) check(label string) {
-	v.t.Helper()
-	v.must(v.page.GetByLabel(label, playwright.PageGetByLabelOptions{Exact: playwright.Bool(true)}).Check())
-}
-
-func (v *visitor) press(name string) {
-	v.t.Helper()
-	v.must(v.page.GetByRole("button", playwright.PageGetByRoleOptions{Name: name, Exact: playwright.Bool(true)}).First().Click())
-}
-
-func (v *visitor) follow(name string) {
-	v.t.Helper()
-	v.must(v.page.GetByRole("link", playwright.PageGetByRoleOptions{Name: name, Exact: playwright.Bool(true)}).First().Click())
-}
-
 // sees waits until some text is on the page.
 func (v *visitor) sees(text string) {
 	v.t.Helper()

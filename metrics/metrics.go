@@ -50,36 +50,28 @@ type Metric struct {
 	Title string // the abbreviation or short name, as on cards
 	Long  string
 	Unit  string // ms, % or none
-	Shape Shape
 	Tell  string
 	Do    string
 }
 
 // Catalogue lists the metrics that have a card and a chart, in their order on the page.
 var Catalogue = []Metric{
-	{TTFT, "TTFT", "Time to first token", "ms", Latency,
+	{TTFT, "TTFT", "Time to first token", "ms",
 		"How long people look at nothing: our queue, the network, the engine's queue and the prefill of the prompt.",
 		"Look at the engine's waiting requests and at prompt lengths. Add replicas, turn on prompt caching or shorten prompts. If only p99 is high, traffic comes in bursts."},
-	{ITL, "ITL", "Inter-token latency", "ms", Latency,
+	{ITL, "ITL", "Inter-token latency", "ms",
 		"How smoothly the answer flows once it has begun. Above 250 ms text arrives slower than people read.",
 		"Look at the running batch, the KV cache and the GPU's heat. Make the batch smaller, shorten outputs, or use GPUs with more memory bandwidth."},
-	{E2E, "E2E", "End to end", "ms", Latency,
+	{E2E, "E2E", "End to end", "ms",
 		"From the request to its last byte, completed requests only: about TTFT plus ITL times the tokens after the first.",
 		"See which part grew. TTFT points to queueing and prefill, ITL to decoding; if neither moved, answers became longer."},
-	{KVCache, "KV cache", "KV cache in use", "%", Gauge,
+	{KVCache, "KV cache", "KV cache in use", "%",
 		"How much of the engine's memory for running conversations is taken. A wide spread between peak and average means bursts of long contexts.",
 		"Over 90 % the engine queues or preempts. Add replicas, lower the maximum context, or use an FP8 cache."},
 }
 
-// Find returns the catalogue row of a name.
-func Find(n Name) (Metric, bool) {
-	for _, m := range Catalogue {
-		if m.Name == n {
-			return m, true
-		}
-	}
-	return Metric{}, false
-}
+// Shape says how the metric's buckets combine.
+func (m Metric) Shape() Shape { return ShapeOf(m.Name) }
 
 // ShapeOf says how a metric's buckets combine.
 func ShapeOf(n Name) Shape {

@@ -3,6 +3,7 @@ package metrics
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,11 @@ var window = metrics.Window{From: start, To: start.Add(4 * time.Minute), Step: t
 // window before it.
 func panelOf(t *testing.T, name metrics.Name, now, before map[float64]int) Panel {
 	t.Helper()
-	m, _ := metrics.Find(name)
+	i := slices.IndexFunc(metrics.Catalogue, func(m metrics.Metric) bool { return m.Name == name })
+	if i < 0 {
+		t.Fatalf("%s is not in the catalogue", name)
+	}
+	m := metrics.Catalogue[i]
 	p := Panel{Metric: m, Objective: slo.ObjectiveOf(factory.DeploymentSpec{Workload: factory.Interactive}, name)}
 	read := func(seen map[float64]int) metrics.Series {
 		var r metrics.Recorder

@@ -69,7 +69,7 @@ func Days(lines []billing.Line, p Period) []Day {
 		of[l.Day] = append(of[l.Day], l)
 	}
 	var days []Day
-	for t := p.From; t.Before(p.To); t = billing.DayAfter(t, p.Zone) {
+	for _, t := range billing.Days(p.From, p.To, p.Zone) {
 		days = append(days, Day{Date: t, Lines: of[t.In(p.Zone).Format(time.DateOnly)]})
 	}
 	return days
