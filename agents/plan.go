@@ -53,7 +53,7 @@ func settled(deployments []factory.Deployment, replicas []factory.Replica) bool 
 
 func wantedReplicas(d factory.Deployment) int {
 	switch {
-	case d.Stopped:
+	case d.Stopped, d.Asleep:
 		return 0
 	case d.Address != "":
 		return min(d.Replicas, 1) // two watchers of one engine would count all that it does twice

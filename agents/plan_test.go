@@ -282,6 +282,50 @@ func TestStoppedAndDeletedDeploymentsLoseAllReplicas(t *testing.T) {
 	}
 }
 
+func TestASleepingDeploymentHoldsNothingUntilItWakes(t *testing.T) {
+	var s stage
+	s.node("a", h100)
+	d := s.deployment("chat", 2, 1)
+	s.apply(t) // one runs, one waits
+	s.agents()
+	d.Asleep = true
+	s.apply(t)
+	if len(s.replicas) != 1 || !s.replicas[0].Stopping {
+		t.Errorf("going to sleep: %+v", s.replicas)
+	}
+	s.rests(t)
+	s.agents()
+	s.rests(t)
+	if len(s.replicas) != 0 || !settled(s.deployments, s.replicas) {
+		t.Errorf("asleep: %+v", s.replicas)
+	}
+	d.Asleep = false
+	if settled(s.deployments, s.replicas) {
+		t.Error("awake, and the controller sees nothing to do")
+	}
+	s.apply(t)
+	if placed := s.ids(func(r factory.Replica) bool { return r.NodeID != "" }); len(s.replicas) != 2 || len(placed) != 1 {
+		t.Errorf("awake: %+v", s.replicas)
+	}
+}
+
+func TestWokenWhileItGoesToSleepItStartsWhenThereIsRoom(t *testing.T) {
+	var s stage
+	s.node("a", h100)
+	d := s.deployment("chat", 1, 1)
+	s.apply(t)
+	s.agents()
+	d.Asleep = true
+	s.apply(t)
+	d.Asleep = false
+	s.apply(t) // the old one still holds the device
+	s.agents()
+	s.apply(t)
+	if len(s.replicas) != 1 || s.replicas[0].Stopping || s.replicas[0].NodeID == "" {
+		t.Errorf("%+v", s.replicas)
+	}
+}
+
 func TestReplicasOfARemovedMachineMoveOn(t *testing.T) {
 	var s stage
 	s.node("a", h100)

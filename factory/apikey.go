@@ -17,27 +17,28 @@ const (
 // Key is a tenant's credential for the API. Its secret is shown once and only
 // its hash is kept.
 type Key struct {
-	ID                string
-	TenantID          string
-	TenantName        string // joined
-	Name              string
-	Prefix            string // the first characters, to recognise it by
-	Hash              string
-	Scope             string
-	RequestsPerMinute int // 0: no limit of its own
-	CreatedBy         string
-	CreatedAt         time.Time
-	ExpiresAt         *time.Time
-	RevokedAt         *time.Time
-	LastUsedAt        *time.Time
+	ID         string
+	TenantID   string
+	TenantName string // joined
+	Name       string
+	Prefix     string // the first characters, to recognise it by
+	Hash       string
+	Scope      string
+	Limits
+	TenantLimits Limits // of its tenant; joined
+	CreatedBy    string
+	CreatedAt    time.Time
+	ExpiresAt    *time.Time
+	RevokedAt    *time.Time
+	LastUsedAt   *time.Time
 }
 
 // KeySpec is what a member, an operator or a document says about a key.
 type KeySpec struct {
-	Tenant            string `json:"tenant"`
-	Scope             string `json:"scope,omitempty"` // default inference
-	RequestsPerMinute int    `json:"requests_per_minute,omitempty"`
-	ExpiresAt         string `json:"expires_at,omitempty"` // RFC 3339, or a date
+	Tenant string `json:"tenant"`
+	Scope  string `json:"scope,omitempty"` // default inference
+	Limits
+	ExpiresAt string `json:"expires_at,omitempty"` // RFC 3339, or a date
 }
 
 // Validate checks what can be checked without looking anything up.
@@ -49,7 +50,7 @@ func (s KeySpec) Validate() FieldErrors {
 	if s.Scope != "" && s.Scope != ScopeInference && s.Scope != ScopeManagement {
 		errs.Add("scope", "Choose inference or management.")
 	}
-	checkRange(errs, "requests_per_minute", s.RequestsPerMinute, 0, 10_000_000)
+	s.Limits.validate(errs)
 	if _, err := s.Expiry(); err != nil {
 		errs.Add("expires_at", "Write a date such as 2027-01-31.")
 	}

@@ -40,7 +40,7 @@ type Node struct {
 	Name           string // shown: the host name, made distinct when taken
 	Identity       string // hash over machine id and hardware, made by the agent
 	CredentialHash string
-	Address        string // where the gateway reaches engines of this node
+	Address        string // where the gateway reaches engines of this node; empty: through its agent's tunnel
 	AgentVersion   string
 	Runtime        string // process, container or kubernetes
 	Hardware       Hardware
@@ -53,3 +53,11 @@ type Node struct {
 
 // Online reports whether the node has been heard of recently enough.
 func (n Node) Online(now time.Time) bool { return now.Sub(n.LastSeenAt) <= OfflineAfter }
+
+// Where says for people how the gateway reaches the node's engines.
+func (n Node) Where() string {
+	if n.Address == "" {
+		return "through its tunnel"
+	}
+	return n.Address
+}

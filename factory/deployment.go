@@ -16,6 +16,14 @@ const (
 	Batch       Workload = "batch"       // pipelines: throughput and cost matter
 )
 
+// Learned is a fact that only trying tells; empty until then.
+type Learned string
+
+const (
+	LearnedYes Learned = "yes"
+	LearnedNo  Learned = "no"
+)
+
 // Deployment is a model served by an engine on a cluster behind an endpoint,
 // with limits and prices.
 type Deployment struct {
@@ -26,6 +34,11 @@ type Deployment struct {
 	ClusterID  string
 	DeploymentSpec
 	Stopped bool
+	// Asleep holds no machine; the next request wakes it.
+	Asleep bool
+	// RunningUsage is what the gateway learned about the engine: whether it puts running
+	// counts on its events. A restart with other settings forgets it.
+	RunningUsage Learned
 	// Revision grows with every change that needs the engine to start anew.
 	Revision  int
 	CreatedAt time.Time
@@ -62,10 +75,13 @@ type DeploymentSpec struct {
 	ContextLength int    `json:"context_length,omitempty"` // default: the model's
 	PrefixCaching bool   `json:"prefix_caching"`
 
-	RequestsPerMinute int      `json:"requests_per_minute,omitempty"` // 0: no limit
-	Workload          Workload `json:"workload"`
-	TTFTTargetMS      int      `json:"ttft_target_ms,omitempty"` // 0: the workload's default
-	ITLTargetMS       int      `json:"itl_target_ms,omitempty"`
+	Limits // of all clients together
+	// ReplicaConcurrency is how many requests one replica gets at once; more wait in the
+	// gateway. 0: as many as come, the engine queues them.
+	ReplicaConcurrency int      `json:"replica_concurrency,omitempty"`
+	Workload           Workload `json:"workload"`
+	TTFTTargetMS       int      `json:"ttft_target_ms,omitempty"` // 0: the workload's default
+	ITLTargetMS        int      `json:"itl_target_ms,omitempty"`
 
 	// Free must be chosen; a deployment with neither prices nor Free is refused.
 	Free             bool   `json:"free,omitempty"`
@@ -117,7 +133,8 @@ func (s DeploymentSpec) Validate() FieldErrors {
 	checkRange(errs, "gpu_count", s.GPUCount, 0, maxGPUs)
 	checkRange(errs, "replicas", s.Replicas, 1, maxReplicas)
 	checkRange(errs, "context_length", s.ContextLength, 0, 100_000_000)
-	checkRange(errs, "requests_per_minute", s.RequestsPerMinute, 0, 10_000_000)
+	s.Limits.validate(errs)
+	checkRange(errs, "replica_concurrency", s.ReplicaConcurrency, 0, 100_000)
 	checkRange(errs, "ttft_target_ms", s.TTFTTargetMS, 0, 86_400_000)
 	checkRange(errs, "itl_target_ms", s.ITLTargetMS, 0, 86_400_000)
 	if s.Workload != Interactive && s.Workload != Batch {

@@ -108,6 +108,14 @@ func (f FieldErrors) Add(field, message string) {
 	}
 }
 
+// With adds what others found, and returns the same map.
+func (f FieldErrors) With(others FieldErrors) FieldErrors {
+	for field, message := range others {
+		f.Add(field, message)
+	}
+	return f
+}
+
 // Err is nil when nothing is wrong.
 func (f FieldErrors) Err() error {
 	if len(f) == 0 {

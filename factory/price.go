@@ -20,6 +20,9 @@ type Price struct {
 	ValidFrom    time.Time
 }
 
+// defaultCurrency is that of prices and budgets that name none.
+const defaultCurrency = "USD"
+
 // Up to nine decimals: enough for any published price, and few enough that
 // nobody pastes a float's tail into a price.
 var (
@@ -55,7 +58,7 @@ func (s DeploymentSpec) validatePrices(errs FieldErrors) {
 func (s DeploymentSpec) Price() Price {
 	p := Price{Free: s.Free, Currency: s.Currency, Input: s.InputPrice, CachedInput: s.CachedInputPrice, Output: s.OutputPrice}
 	if p.Currency == "" {
-		p.Currency = "USD"
+		p.Currency = defaultCurrency
 	}
 	if p.Free {
 		p.Input, p.CachedInput, p.Output = "0", "0", "0"

@@ -14,6 +14,7 @@ const (
 	Failed   State = "failed"   // it does not come up; the reason says what the engine said
 	Stopping State = "stopping"
 	Stopped  State = "stopped"
+	Asleep   State = "asleep" // a deployment only: it holds no machine until a request comes
 )
 
 // Replica is one running copy of a deployment's engine, on one node.
@@ -105,6 +106,10 @@ func (d Deployment) Status(replicas []Replica, silent map[string]bool) (State, s
 		return Stopping, "Waiting for " + plural(len(replicas), "replica") + " to stop."
 	case d.Stopped:
 		return Stopped, "Stopped by an operator. Start it to serve again."
+	case d.Asleep && len(replicas) > 0:
+		return Stopping, "Going to sleep: waiting for " + plural(len(replicas), "replica") + " to stop."
+	case d.Asleep:
+		return Asleep, "Asleep: holds no machine. The next request wakes it."
 	case count[Ready] >= d.Replicas:
 		return Ready, plural(count[Ready], "replica") + " serving."
 	case count[Ready] > 0:

@@ -9,4 +9,7 @@ type Route struct {
 	Deployment Deployment
 	Hostname   string
 	Replicas   []Replica
+	// Coming says, when there are no replicas, that one is on its way or would be if it
+	// were asked for: requests may wait for it.
+	Coming bool
 }

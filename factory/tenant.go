@@ -10,12 +10,24 @@ type Tenant struct {
 	ID        string
 	Name      string
 	Title     string // shown to people; default: the name
+	Limits           // of all its keys together
 	CreatedAt time.Time
 }
 
 // TenantSpec is what an operator writes about a tenant.
 type TenantSpec struct {
 	Title string `json:"title,omitempty"`
+	Limits
+}
+
+// Validate checks what can be checked without looking anything up.
+func (s TenantSpec) Validate() FieldErrors {
+	errs := FieldErrors{}
+	if len(s.Title) > 200 {
+		errs.Add("title", "Use at most 200 characters.")
+	}
+	s.Limits.validate(errs)
+	return errs
 }
 
 // Role is what a person may do. Operators run the factory; admins and members

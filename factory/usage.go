@@ -22,7 +22,7 @@ type Usage struct {
 	DeploymentID string `json:"deployment_id"`
 	ReplicaID    string `json:"replica_id"`
 	PriceID      string `json:"price_id"`
-	Endpoint     string `json:"endpoint"` // chat.completions, completions, embeddings
+	Endpoint     string `json:"endpoint"` // chat.completions, completions, embeddings, responses, rerank
 	ModelAsked   string `json:"model_asked"`
 	ModelServed  string `json:"model_served"`
 	Status       int    `json:"status"` // HTTP status the client got; 499 when it left
@@ -47,4 +47,10 @@ type Tokens struct {
 	PromptTokens     int64
 	CachedTokens     int64
 	CompletionTokens int64
+}
+
+// PricedTokens are tokens that were used under one version of a price.
+type PricedTokens struct {
+	Price Price
+	Tokens
 }

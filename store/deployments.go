@@ -9,14 +9,14 @@ import (
 )
 
 const deploymentColumns = `id, name, model_id, endpoint_id, cluster_id, public_name, engine, address, engine_args, engine_env,
-	gpu, gpu_count, replicas, context_length, prefix_caching, requests_per_minute, workload, ttft_target_ms, itl_target_ms,
-	shared_with_all, stopped, revision, created_at, updated_at`
+	gpu, gpu_count, replicas, context_length, prefix_caching, limits, replica_concurrency, workload, ttft_target_ms, itl_target_ms,
+	shared_with_all, stopped, asleep, running_usage, revision, created_at, updated_at`
 
 // selectDeployments reads live deployments with the names that their spec holds,
 // the model and the newest version of the price.
 const selectDeployments = `SELECT d.id, d.name, d.model_id, d.endpoint_id, d.cluster_id, d.public_name, d.engine, d.address, d.engine_args, d.engine_env,
-	d.gpu, d.gpu_count, d.replicas, d.context_length, d.prefix_caching, d.requests_per_minute, d.workload, d.ttft_target_ms, d.itl_target_ms,
-	d.shared_with_all, d.stopped, d.revision, d.created_at, d.updated_at, e.name, c.name,
+	d.gpu, d.gpu_count, d.replicas, d.context_length, d.prefix_caching, d.limits, d.replica_concurrency, d.workload, d.ttft_target_ms, d.itl_target_ms,
+	d.shared_with_all, d.stopped, d.asleep, d.running_usage, d.revision, d.created_at, d.updated_at, e.name, c.name,
 	` + selectedPrice + `, ` + selectedLLM + `
 	FROM deployments d
 	JOIN endpoints e ON e.id = d.endpoint_id
@@ -29,8 +29,8 @@ const selectDeployments = `SELECT d.id, d.name, d.model_id, d.endpoint_id, d.clu
 func scanDeployment(r row) (factory.Deployment, error) {
 	d := factory.Deployment{Price: &factory.Price{}}
 	dest := []any{&d.ID, &d.Name, &d.ModelID, &d.EndpointID, &d.ClusterID, &d.PublicName, &d.Engine, &d.Address, asJSON(&d.EngineArgs), asJSON(&d.EngineEnv),
-		&d.GPU, &d.GPUCount, &d.Replicas, &d.ContextLength, &d.PrefixCaching, &d.RequestsPerMinute, &d.Workload, &d.TTFTTargetMS, &d.ITLTargetMS,
-		&d.SharedWithAll, &d.Stopped, &d.Revision, asTime(&d.CreatedAt), asTime(&d.UpdatedAt), &d.Endpoint, &d.Cluster}
+		&d.GPU, &d.GPUCount, &d.Replicas, &d.ContextLength, &d.PrefixCaching, asJSON(&d.Limits), &d.ReplicaConcurrency, &d.Workload, &d.TTFTTargetMS, &d.ITLTargetMS,
+		&d.SharedWithAll, &d.Stopped, &d.Asleep, &d.RunningUsage, &d.Revision, asTime(&d.CreatedAt), asTime(&d.UpdatedAt), &d.Endpoint, &d.Cluster}
 	dest = append(dest, priceDest(d.Price)...)
 	dest = append(dest, llmDest(&d.LLM)...)
 	if err := r.Scan(dest...); err != nil {
@@ -141,10 +141,13 @@ func (s *Store) CreateDeployment(ctx context.Context, d factory.Deployment) erro
 		return factory.FieldErrors{"input_price": "Give a price, or choose free."}
 	}
 	return s.InTx(ctx, func(tx *Store) error {
+		if err := tx.checkPublicName(ctx, d); err != nil {
+			return err
+		}
 		err := tx.exec(ctx, "deployment", taken(d), insert("deployments", deploymentColumns),
 			d.ID, d.Name, d.ModelID, d.EndpointID, d.ClusterID, d.PublicName, d.Engine, d.Address, toJSON(d.EngineArgs), toJSON(d.EngineEnv),
-			d.GPU, d.GPUCount, d.Replicas, d.ContextLength, d.PrefixCaching, d.RequestsPerMinute, d.Workload, d.TTFTTargetMS, d.ITLTargetMS,
-			d.SharedWithAll, d.Stopped, d.Revision, micros(d.CreatedAt), micros(d.UpdatedAt))
+			d.GPU, d.GPUCount, d.Replicas, d.ContextLength, d.PrefixCaching, toJSON(d.Limits.WithDefaults()), d.ReplicaConcurrency, d.Workload, d.TTFTTargetMS, d.ITLTargetMS,
+			d.SharedWithAll, d.Stopped, d.Asleep, d.RunningUsage, d.Revision, micros(d.CreatedAt), micros(d.UpdatedAt))
 		if err != nil {
 			return err
 		}
@@ -156,18 +159,22 @@ func (s *Store) CreateDeployment(ctx context.Context, d factory.Deployment) erro
 }
 
 // SaveDeployment writes a deployment and with whom it is shared; another price
-// becomes a new version. Whether it is stopped is changed by SetDeploymentStopped
-// only, so that an edit never undoes a stop that came between.
+// becomes a new version. Whether it is stopped or asleep is changed by methods of
+// their own only, so that an edit never undoes a stop that came between. What was
+// learned about the engine is forgotten with its revision.
 func (s *Store) SaveDeployment(ctx context.Context, d factory.Deployment) error {
 	return s.InTx(ctx, func(tx *Store) error {
-		// First, because it locks the row: two edits must not make one price version.
+		if err := tx.checkPublicName(ctx, d); err != nil {
+			return err
+		}
+		// Before the price, because it locks the row: two edits must not make one version.
 		err := tx.change(ctx, "deployment", noDeployment, taken(d),
 			`UPDATE deployments SET name = ?, model_id = ?, endpoint_id = ?, cluster_id = ?, public_name = ?, engine = ?, address = ?, engine_args = ?, engine_env = ?,
-			gpu = ?, gpu_count = ?, replicas = ?, context_length = ?, prefix_caching = ?, requests_per_minute = ?, workload = ?, ttft_target_ms = ?, itl_target_ms = ?,
-			shared_with_all = ?, revision = ?, updated_at = ? WHERE id = ? AND deleted_at IS NULL`,
+			gpu = ?, gpu_count = ?, replicas = ?, context_length = ?, prefix_caching = ?, limits = ?, replica_concurrency = ?, workload = ?, ttft_target_ms = ?, itl_target_ms = ?,
+			shared_with_all = ?, running_usage = CASE WHEN revision = ? THEN running_usage ELSE '' END, revision = ?, updated_at = ? WHERE id = ? AND deleted_at IS NULL`,
 			d.Name, d.ModelID, d.EndpointID, d.ClusterID, d.PublicName, d.Engine, d.Address, toJSON(d.EngineArgs), toJSON(d.EngineEnv),
-			d.GPU, d.GPUCount, d.Replicas, d.ContextLength, d.PrefixCaching, d.RequestsPerMinute, d.Workload, d.TTFTTargetMS, d.ITLTargetMS,
-			d.SharedWithAll, d.Revision, micros(d.UpdatedAt), d.ID)
+			d.GPU, d.GPUCount, d.Replicas, d.ContextLength, d.PrefixCaching, toJSON(d.Limits.WithDefaults()), d.ReplicaConcurrency, d.Workload, d.TTFTTargetMS, d.ITLTargetMS,
+			d.SharedWithAll, d.Revision, d.Revision, micros(d.UpdatedAt), d.ID)
 		if err != nil {
 			return err
 		}
@@ -194,18 +201,47 @@ func (s *Store) share(ctx context.Context, d factory.Deployment) error {
 	})
 }
 
-// SetDeploymentStopped stops a deployment or lets it start.
+// SetDeploymentStopped stops a deployment or lets it start. Either ends its sleep: no
+// request wakes what is stopped, and what is started serves.
 func (s *Store) SetDeploymentStopped(ctx context.Context, id string, stopped bool) error {
 	return s.change(ctx, "deployment", noDeployment, nil,
-		`UPDATE deployments SET stopped = ? WHERE id = ? AND deleted_at IS NULL`, stopped, id)
+		`UPDATE deployments SET stopped = ?, asleep = FALSE WHERE id = ? AND deleted_at IS NULL`, stopped, id)
+}
+
+// SleepDeployment lets go of a deployment's machines until the next request.
+func (s *Store) SleepDeployment(ctx context.Context, id string) error {
+	err := s.change(ctx, "deployment", noDeployment, nil,
+		`UPDATE deployments SET asleep = TRUE WHERE id = ? AND stopped = FALSE AND deleted_at IS NULL`, id)
+	if factory.KindOf(err) != factory.NotFound {
+		return err
+	}
+	if _, err := s.Deployment(ctx, id); err != nil {
+		return err
+	}
+	return factory.Errorf(factory.Conflict, "The deployment is stopped and holds no machine already. Start it to let requests wake it.")
+}
+
+// WakeDeployment ends a deployment's sleep. One that is awake, stopped or gone by now
+// stays as it is: of many gateways that ask, the first wakes it.
+func (s *Store) WakeDeployment(ctx context.Context, id string) error {
+	return s.exec(ctx, "deployment", nil, `UPDATE deployments SET asleep = FALSE WHERE id = ? AND asleep = TRUE`, id)
+}
+
+// SetRunningUsage keeps whether a deployment's engine puts running counts on its events.
+func (s *Store) SetRunningUsage(ctx context.Context, deploymentID string, learned factory.Learned) error {
+	return s.change(ctx, "deployment", noDeployment, nil,
+		`UPDATE deployments SET running_usage = ? WHERE id = ? AND deleted_at IS NULL`, learned, deploymentID)
 }
 
 // DeleteDeployment takes a deployment out of service: its names become free, its
 // replicas have to stop, and its usage, prices and name stay for history.
 func (s *Store) DeleteDeployment(ctx context.Context, id string, now time.Time) error {
 	return s.InTx(ctx, func(tx *Store) error {
+		if err := tx.checkNoAlias(ctx, id); err != nil {
+			return err
+		}
 		err := tx.change(ctx, "deployment", noDeployment, nil,
-			`UPDATE deployments SET deleted_at = ?, updated_at = ?, stopped = TRUE, model_id = NULL, endpoint_id = NULL, cluster_id = NULL
+			`UPDATE deployments SET deleted_at = ?, updated_at = ?, stopped = TRUE, asleep = FALSE, model_id = NULL, endpoint_id = NULL, cluster_id = NULL
 			WHERE id = ? AND deleted_at IS NULL`, micros(now), micros(now), id)
 		if err != nil {
 			return err

@@ -185,44 +185,64 @@ func TestAnAgentIsToldAllThatItNeeds(t *testing.T) {
 	})
 }
 
-func TestRoutesLeadToReplicasThatServe(t *testing.T) {
+func TestAnEditDoesNotUndoASleep(t *testing.T) {
 	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
-		w := seed(t, s)
+		seed(t, s)
 		ctx := t.Context()
-		now := start.Add(time.Minute)
-		online, silent := w.join(t, "a", "m-a", now), w.join(t, "b", "m-b", start)
-		for id, node := range map[string]string{"r-ready": online.ID, "r-loading": online.ID, "r-stopping": online.ID, "r-nowhere": online.ID, "r-silent": silent.ID} {
-			w.place(t, id, node)
+		read := func() factory.Deployment { return must[factory.Deployment](t)(s.Deployment(ctx, "d1")) }
+		before := read()
+		ok(t, s.SleepDeployment(ctx, "d1"))
+		ok(t, s.SleepDeployment(ctx, "d1"))
+		before.Replicas, before.Revision = 5, 2
+		ok(t, s.SaveDeployment(ctx, before))
+		if d := read(); !d.Asleep || d.Stopped || d.Replicas != 5 {
+			t.Errorf("after an edit %+v", d)
 		}
-		report := func(node string, at time.Time, statuses ...factory.ReplicaStatus) {
-			t.Helper()
-			ok(t, s.SaveReport(ctx, node, factory.NodeReport{ReceivedAt: at, Replicas: statuses}, nil))
+		ok(t, s.WakeDeployment(ctx, "d1"))
+		ok(t, s.WakeDeployment(ctx, "d1")) // another gateway
+		if read().Asleep {
+			t.Error("still asleep")
 		}
-		status := func(id string, state factory.State, url string) factory.ReplicaStatus {
-			return factory.ReplicaStatus{ID: id, Revision: 1, State: state, URL: url, ServedName: "public/small"}
-		}
-		report(online.ID, now, status("r-ready", factory.Ready, "http://a:1"), status("r-loading", factory.Loading, "http://a:2"),
-			status("r-stopping", factory.Ready, "http://a:3"), status("r-nowhere", factory.Ready, ""))
-		report(silent.ID, start, status("r-silent", factory.Ready, "http://b:1"))
-		ok(t, s.SetReplicaStopping(ctx, "r-stopping"))
-		other := w.newDeployment("d2", "other")
-		ok(t, s.CreateDeployment(ctx, other))
+		wantKind(t, s.SleepDeployment(ctx, "gone"), factory.NotFound)
+		ok(t, s.WakeDeployment(ctx, "gone"))
+	})
+}
 
-		routes := must[[]factory.Route](t)(s.AllRoutes(ctx, now))
-		if len(routes) != 2 || routes[0].Deployment.ID != "d2" || routes[1].Deployment.ID != "d1" {
-			t.Fatalf("routes %+v", routes)
-		}
-		if r := routes[1]; len(r.Replicas) != 1 || r.Replicas[0].ID != "r-ready" || r.Replicas[0].URL != "http://a:1" || r.Hostname != "llm.example.org" ||
-			r.Deployment.Price.ID != "price-d1" || !r.Deployment.SharedWith("t1") || r.Deployment.SharedWith("t2") {
-			t.Errorf("route %+v", r)
-		}
-		if len(routes[0].Replicas) != 0 {
-			t.Errorf("a deployment without replicas has %+v", routes[0].Replicas)
-		}
+func TestNoRequestWakesWhatIsStopped(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		seed(t, s)
+		ctx := t.Context()
+		ok(t, s.SleepDeployment(ctx, "d1"))
 		ok(t, s.SetDeploymentStopped(ctx, "d1", true))
-		if routes := must[[]factory.Route](t)(s.AllRoutes(ctx, now)); len(routes) != 2 || len(routes[1].Replicas) != 0 {
-			t.Errorf("a stopped deployment is served by %+v", routes[1].Replicas)
+		ok(t, s.WakeDeployment(ctx, "d1"))
+		if d := must[factory.Deployment](t)(s.Deployment(ctx, "d1")); !d.Stopped || d.Asleep {
+			t.Errorf("stopped %v, asleep %v", d.Stopped, d.Asleep)
 		}
+		wantKind(t, s.SleepDeployment(ctx, "d1"), factory.Conflict)
+		ok(t, s.SetDeploymentStopped(ctx, "d1", false))
+		if d := must[factory.Deployment](t)(s.Deployment(ctx, "d1")); d.Stopped || d.Asleep {
+			t.Errorf("started, and yet stopped %v, asleep %v", d.Stopped, d.Asleep)
+		}
+	})
+}
+
+func TestWhatWasLearnedOfAnEngineGoesWithItsRevision(t *testing.T) {
+	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
+		seed(t, s)
+		ctx := t.Context()
+		d := must[factory.Deployment](t)(s.Deployment(ctx, "d1")) // read before anything was learned
+		ok(t, s.SetRunningUsage(ctx, "d1", factory.LearnedNo))
+		d.Replicas = 5
+		ok(t, s.SaveDeployment(ctx, d))
+		if got := must[factory.Deployment](t)(s.Deployment(ctx, "d1")).RunningUsage; got != factory.LearnedNo {
+			t.Errorf("an edit that restarts nothing left %q", got)
+		}
+		d.Revision++
+		ok(t, s.SaveDeployment(ctx, d))
+		if got := must[factory.Deployment](t)(s.Deployment(ctx, "d1")).RunningUsage; got != "" {
+			t.Errorf("the new revision is taken to be %q", got)
+		}
+		wantKind(t, s.SetRunningUsage(ctx, "gone", factory.LearnedYes), factory.NotFound)
 	})
 }
 

@@ -98,7 +98,7 @@ func identityClash(n factory.Node, now time.Time) error {
 	return factory.Errorf(factory.Conflict, "Node %s (%s) of cluster %s has the identity of this machine already and was heard of %d s ago. "+
 		"If this machine is a copy of that one, give it a machine id and a data folder of its own, then join again. "+
 		"If it is the same machine, stop its other agent, wait %d s and join again.",
-		n.Name, n.Address, n.ClusterName, int(now.Sub(n.LastSeenAt).Seconds()), int(factory.OfflineAfter.Seconds())+1)
+		n.Name, n.Where(), n.ClusterName, int(now.Sub(n.LastSeenAt).Seconds()), int(factory.OfflineAfter.Seconds())+1)
 }
 
 // distinctName is the machine's host name, with a number when another machine of

@@ -7,15 +7,15 @@ import (
 	"tokenfactory/factory"
 )
 
-const keyColumns = `id, tenant_id, name, prefix, hash, scope, requests_per_minute, created_by, created_at, expires_at, revoked_at, last_used_at`
+const keyColumns = `id, tenant_id, name, prefix, hash, scope, limits, created_by, created_at, expires_at, revoked_at, last_used_at`
 
-const selectKeys = `SELECT k.id, k.tenant_id, t.name, k.name, k.prefix, k.hash, k.scope, k.requests_per_minute, k.created_by,
+const selectKeys = `SELECT k.id, k.tenant_id, t.name, k.name, k.prefix, k.hash, k.scope, k.limits, t.limits, k.created_by,
 	k.created_at, k.expires_at, k.revoked_at, k.last_used_at
 	FROM keys k JOIN tenants t ON t.id = k.tenant_id `
 
 func scanKey(r row) (factory.Key, error) {
 	var k factory.Key
-	return k, r.Scan(&k.ID, &k.TenantID, &k.TenantName, &k.Name, &k.Prefix, &k.Hash, &k.Scope, &k.RequestsPerMinute, &k.CreatedBy,
+	return k, r.Scan(&k.ID, &k.TenantID, &k.TenantName, &k.Name, &k.Prefix, &k.Hash, &k.Scope, asJSON(&k.Limits), asJSON(&k.TenantLimits), &k.CreatedBy,
 		asTime(&k.CreatedAt), asOptTime(&k.ExpiresAt), asOptTime(&k.RevokedAt), asOptTime(&k.LastUsedAt))
 }
 
@@ -55,8 +55,14 @@ func (s *Store) KeyNames(ctx context.Context) (map[string]string, error) {
 // CreateKey adds a key.
 func (s *Store) CreateKey(ctx context.Context, k factory.Key) error {
 	return s.exec(ctx, "key", []unique{{"name", k.Name}}, insert("keys", keyColumns),
-		k.ID, k.TenantID, k.Name, k.Prefix, k.Hash, k.Scope, k.RequestsPerMinute, k.CreatedBy,
+		k.ID, k.TenantID, k.Name, k.Prefix, k.Hash, k.Scope, toJSON(k.Limits.WithDefaults()), k.CreatedBy,
 		micros(k.CreatedAt), optMicros(k.ExpiresAt), optMicros(k.RevokedAt), optMicros(k.LastUsedAt))
+}
+
+// SetKeyLimits gives a key other limits. They hold for what begins from then on.
+func (s *Store) SetKeyLimits(ctx context.Context, tenantID, id string, limits factory.Limits) error {
+	return s.change(ctx, "key", noKey, nil,
+		`UPDATE keys SET limits = ? WHERE tenant_id = ? AND id = ?`, toJSON(limits.WithDefaults()), tenantID, id)
 }
 
 // RevokeKey ends a key from now on. Revoking again changes nothing.

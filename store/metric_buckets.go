@@ -242,21 +242,27 @@ const sweepRows = 5000
 // SweepBuckets forgets buckets that are older than their resolution is kept.
 func (s *Store) SweepBuckets(ctx context.Context, now time.Time) error {
 	for _, r := range metrics.Resolutions {
-		for {
-			result, err := s.q.ExecContext(ctx, s.q.Rebind(`DELETE FROM metric_buckets WHERE (`+bucketKey+`) IN
-				(SELECT `+bucketKey+` FROM metric_buckets WHERE step_s = ? AND start_us < ? LIMIT ?)`),
-				int64(r.Step/time.Second), micros(now.Add(-r.Keep)), sweepRows)
-			if err != nil {
-				return s.classify(ctx, err, "metric")
-			}
-			n, err := result.RowsAffected()
-			if err != nil {
-				return s.classify(ctx, err, "metric")
-			}
-			if n < sweepRows {
-				break
-			}
+		err := s.sweep(ctx, "metric", `DELETE FROM metric_buckets WHERE (`+bucketKey+`) IN
+			(SELECT `+bucketKey+` FROM metric_buckets WHERE step_s = ? AND start_us < ? LIMIT ?)`,
+			int64(r.Step/time.Second), micros(now.Add(-r.Keep)))
+		if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// sweep repeats a statement that deletes at most as many rows as its last parameter
+// says, until there are none left.
+func (s *Store) sweep(ctx context.Context, noun, query string, args ...any) error {
+	args = append(args, sweepRows)
+	for {
+		result, err := s.q.ExecContext(ctx, s.q.Rebind(query), args...)
+		if err != nil {
+			return s.classify(ctx, err, noun)
+		}
+		if n, err := result.RowsAffected(); err != nil || n < sweepRows {
+			return s.classify(ctx, err, noun)
+		}
+	}
 }

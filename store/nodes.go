@@ -35,6 +35,11 @@ func (s *Store) NodeByCredential(ctx context.Context, hash string) (factory.Node
 		selectNodes+`WHERE n.credential_hash = ?`, hash)
 }
 
+// NodeCredentials lists the hash of every machine's credential by the machine's id.
+func (s *Store) NodeCredentials(ctx context.Context) (map[string]string, error) {
+	return s.names(ctx, "node", `SELECT id, credential_hash FROM nodes`)
+}
+
 // AllNodes lists the machines of all clusters.
 func (s *Store) AllNodes(ctx context.Context) ([]factory.Node, error) {
 	return all(ctx, s, s.r, "node", scanNode, selectNodes+`ORDER BY c.name, n.name`)

@@ -101,7 +101,7 @@ func TestKeysAreSeenByTheirTenantOnly(t *testing.T) {
 		ctx := t.Context()
 		expiry := start.Add(time.Hour)
 		k := factory.Key{ID: "k1", TenantID: "t1", TenantName: "acme", Name: "ci", Prefix: "sk-tf-abc", Hash: "h1", Scope: factory.ScopeInference,
-			RequestsPerMinute: 7, CreatedBy: "ada@example.org", CreatedAt: start, ExpiresAt: &expiry}
+			Limits: factory.Limits{RequestsPerMinute: 7}, CreatedBy: "ada@example.org", CreatedAt: start, ExpiresAt: &expiry}
 		ok(t, s.CreateKey(ctx, k))
 		for name, got := range map[string]factory.Key{
 			"by id":   must[factory.Key](t)(s.Key(ctx, "t1", "k1")),
@@ -117,6 +117,7 @@ func TestKeysAreSeenByTheirTenantOnly(t *testing.T) {
 		wantKind(t, second(s.Key(ctx, "t2", "k1")), factory.NotFound)
 		wantKind(t, second(s.KeyByName(ctx, "t2", "ci")), factory.NotFound)
 		wantKind(t, s.RevokeKey(ctx, "t2", "k1", start), factory.NotFound)
+		wantKind(t, s.SetKeyLimits(ctx, "t2", "k1", factory.Limits{}), factory.NotFound)
 		if keys := must[[]factory.Key](t)(s.Keys(ctx, "t2")); len(keys) != 0 {
 			t.Errorf("another tenant sees %+v", keys)
 		}

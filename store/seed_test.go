@@ -68,7 +68,7 @@ func (w *world) newDeployment(id, name string) factory.Deployment {
 		DeploymentSpec: factory.DeploymentSpec{
 			Model: w.llm.Name, Endpoint: w.endpoint.Name, Cluster: w.cluster.Name, PublicName: "public/" + name, Engine: "vllm",
 			EngineArgs: []string{"--max-num-seqs", "8"}, EngineEnv: map[string]string{"A": "1"}, GPU: "NVIDIA GB10", GPUCount: 1, Replicas: 2,
-			PrefixCaching: true, RequestsPerMinute: 60, Workload: factory.Interactive, TTFTTargetMS: 300, ITLTargetMS: 40,
+			PrefixCaching: true, Limits: factory.Limits{RequestsPerMinute: 60}, Workload: factory.Interactive, TTFTTargetMS: 300, ITLTargetMS: 40,
 			Currency: "USD", InputPrice: "0.15", CachedInputPrice: "0.03", OutputPrice: "0.60", Tenants: []string{"acme"},
 		},
 		Revision: 1, CreatedAt: start, UpdatedAt: start, TenantIDs: []string{w.acme.ID},

@@ -6,11 +6,11 @@ import (
 	"tokenfactory/factory"
 )
 
-const tenantColumns = `id, name, title, created_at`
+const tenantColumns = `id, name, title, limits, created_at`
 
 func scanTenant(r row) (factory.Tenant, error) {
 	var t factory.Tenant
-	return t, r.Scan(&t.ID, &t.Name, &t.Title, asTime(&t.CreatedAt))
+	return t, r.Scan(&t.ID, &t.Name, &t.Title, asJSON(&t.Limits), asTime(&t.CreatedAt))
 }
 
 const noTenant = "There is no such tenant. It may have been deleted."
@@ -41,13 +41,14 @@ func (s *Store) TenantNames(ctx context.Context) (map[string]string, error) {
 // CreateTenant adds a tenant.
 func (s *Store) CreateTenant(ctx context.Context, t factory.Tenant) error {
 	return s.exec(ctx, "tenant", []unique{{"name", t.Name}}, insert("tenants", tenantColumns),
-		t.ID, t.Name, t.Title, micros(t.CreatedAt))
+		t.ID, t.Name, t.Title, toJSON(t.Limits.WithDefaults()), micros(t.CreatedAt))
 }
 
-// SaveTenant writes a tenant's name and title.
+// SaveTenant writes a tenant's name, title and limits.
 func (s *Store) SaveTenant(ctx context.Context, t factory.Tenant) error {
 	return s.change(ctx, "tenant", noTenant, []unique{{"name", t.Name}},
-		`UPDATE tenants SET name = ?, title = ? WHERE id = ? AND deleted_at IS NULL`, t.Name, t.Title, t.ID)
+		`UPDATE tenants SET name = ?, title = ?, limits = ? WHERE id = ? AND deleted_at IS NULL`,
+		t.Name, t.Title, toJSON(t.Limits.WithDefaults()), t.ID)
 }
 
 // DeleteTenant takes a tenant away with its members and what was shared with it,
@@ -71,11 +72,11 @@ func (s *Store) DeleteTenant(ctx context.Context, id string) error {
 }
 
 // names reads pairs of id and name.
-func (s *Store) names(ctx context.Context, noun, query string) (map[string]string, error) {
+func (s *Store) names(ctx context.Context, noun, query string, args ...any) (map[string]string, error) {
 	pairs, err := all(ctx, s, s.r, noun, func(r row) ([2]string, error) {
 		var p [2]string
 		return p, r.Scan(&p[0], &p[1])
-	}, query)
+	}, query, args...)
 	names := make(map[string]string, len(pairs))
 	for _, p := range pairs {
 		names[p[0]] = p[1]

@@ -39,7 +39,7 @@ func scanSum(r row) (UsageSum, error) {
 
 // rollUp adds new ledger rows to their sums.
 func (s *Store) rollUp(ctx context.Context, rows []factory.Usage) error {
-	return inChunks(sumsOf(rows), func(part []UsageSum) error {
+	return inChunks(sumsOf(rows, quarter), func(part []UsageSum) error {
 		args := make([]any, 0, 11*len(part))
 		for _, x := range part {
 			args = append(args, micros(x.QuarterStart), x.TenantID, x.KeyID, x.DeploymentID, x.PriceID,
@@ -56,16 +56,16 @@ func (s *Store) rollUp(ctx context.Context, rows []factory.Usage) error {
 	})
 }
 
-// sumsOf adds rows up, in the order of the roll-ups' key.
-func sumsOf(rows []factory.Usage) []UsageSum {
+// sumsOf adds rows up by steps of time, in the order of the roll-ups' key.
+func sumsOf(rows []factory.Usage, step time.Duration) []UsageSum {
 	type place struct {
-		quarter                        int64
+		start                          int64
 		tenant, key, deployment, price string
 	}
 	at := map[place]int{}
 	var sums []UsageSum
 	for _, u := range rows {
-		start := u.StartedAt.UTC().Truncate(quarter)
+		start := u.StartedAt.UTC().Truncate(step)
 		p := place{start.UnixMicro(), u.TenantID, u.KeyID, u.DeploymentID, u.PriceID}
 		i, seen := at[p]
 		if !seen {

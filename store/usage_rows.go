@@ -51,7 +51,11 @@ func (s *Store) AppendUsage(ctx context.Context, rows []factory.Usage) error {
 		if err != nil {
 			return err
 		}
-		return tx.rollUp(ctx, slices.DeleteFunc(slices.Clone(rows), func(u factory.Usage) bool { return !isNew[u.ID] }))
+		added := slices.DeleteFunc(slices.Clone(rows), func(u factory.Usage) bool { return !isNew[u.ID] })
+		if err := tx.rollUp(ctx, added); err != nil {
+			return err
+		}
+		return tx.addDays(ctx, added)
 	})
 }
 
