@@ -15,6 +15,7 @@ var dynamo = Engine{
 	},
 	Port:          8000,
 	HealthPath:    "/health", // can be 200 with "unhealthy" in its body before a worker registers
+	Paths:         []string{PathChat, PathCompletions, PathEmbeddings, PathResponses},
 	MetricsPath:   "/metrics",
 	NeedsGPU:      true,
 	MinComputeCap: "8.0",

@@ -27,6 +27,7 @@ type Engine struct {
 	Images      []Image
 	Port        int // default port inside a container
 	HealthPath  string
+	Paths       []string // for inference, that the gateway may ask for
 	MetricsPath string
 
 	// Command starts the engine as a process; Launch appends the arguments. Empty:

@@ -28,6 +28,9 @@ func TestCatalogueIsCompleteAndUnambiguous(t *testing.T) {
 		if e.Title == "" || e.About == "" || e.Port == 0 || e.HealthPath == "" || e.MetricsPath == "" {
 			t.Errorf("%s lacks a field: %+v", e.Name, e)
 		}
+		if !e.Offers(PathChat) || !e.Offers(PathCompletions) || e.Offers("/v1/nothing") {
+			t.Errorf("%s offers %v", e.Name, e.Paths)
+		}
 		if len(e.mapping.all()) == 0 || len(e.mapping.prefixes) == 0 {
 			t.Errorf("%s has no metrics", e.Name)
 		}

@@ -15,6 +15,7 @@ var llamacpp = Engine{
 	},
 	Port:         8080,
 	HealthPath:   "/health",
+	Paths:        []string{PathChat, PathCompletions, PathEmbeddings, PathResponses, PathRerank},
 	MetricsPath:  "/metrics",
 	Command:      []string{"llama-server"},
 	Probe:        []string{"llama-server", "--version"},

@@ -15,6 +15,7 @@ var nim = Engine{
 	},
 	Port:          8000,
 	HealthPath:    "/v1/health/ready",
+	Paths:         []string{PathChat, PathCompletions, PathEmbeddings, PathResponses},
 	MetricsPath:   "/v1/metrics",
 	NeedsGPU:      true,
 	MinComputeCap: "7.0",

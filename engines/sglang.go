@@ -16,6 +16,7 @@ var sglang = Engine{
 	},
 	Port:        30000,
 	HealthPath:  "/health", // generates a token, so it takes at least a second
+	Paths:       []string{PathChat, PathCompletions, PathEmbeddings, PathResponses, PathRerank},
 	MetricsPath: "/metrics",
 	Command:     []string{"python3", "-m", "sglang.launch_server"},
 	// Importing it takes many seconds; asking for the version of the package does not.

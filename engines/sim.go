@@ -13,6 +13,7 @@ var simulator = Engine{
 	About:        "Makes text up at set speeds, without weights or a GPU: for demos, tests and trying limits.",
 	Port:         8000,
 	HealthPath:   "/health",
+	Paths:        []string{PathChat, PathCompletions, PathEmbeddings},
 	MetricsPath:  "/metrics",
 	Command:      []string{"tokenfactory", "sim-engine"},
 	Install:      "Put the tokenfactory program beside the agent or on its PATH.",

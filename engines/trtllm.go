@@ -16,6 +16,7 @@ var trtllm = Engine{
 	},
 	Port:       8000,
 	HealthPath: "/health",
+	Paths:      []string{PathChat, PathCompletions, PathResponses},
 	// Only with return_perf_metrics; /metrics is a queue of JSON that reading empties.
 	MetricsPath:   "/prometheus/metrics",
 	NeedsGPU:      true,

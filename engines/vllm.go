@@ -20,6 +20,7 @@ var vllm = Engine{
 	},
 	Port:          8000,
 	HealthPath:    "/health",
+	Paths:         []string{PathChat, PathCompletions, PathEmbeddings, PathResponses, PathRerank},
 	MetricsPath:   "/metrics",
 	Command:       []string{"vllm", "serve"},
 	Install:       "Install it with pip install vllm in an environment that is on the agent's PATH.",
