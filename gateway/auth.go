@@ -117,7 +117,9 @@ func (c *keyCache) find(ctx context.Context, g *Gateway, hash string) (factory.K
 	patience := storePatience + keyFresh
 	if e.known {
 		patience = keyPatience
-		if age < keyStale {
+		// Fresh enough; or the store failed to answer since, and to wait for it with
+		// every request would only make all of them slow.
+		if age < keyStale || e.failed.After(e.checked) {
 			asking = nil
 		}
 	}

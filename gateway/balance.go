@@ -2,73 +2,85 @@ package gateway
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 )
 
-// ejection is how long a replica that refused a connection is passed over. Short:
-// routes forget a dead node by themselves, and a restarted engine is back soon.
-const ejection = 3 * time.Second
-
-// load is what is going on at a replica.
-type load struct {
-	inFlight atomic.Int64
-	ejected  atomic.Int64 // unix nanoseconds until which others are preferred
-	// noRunning is set when the engine turned out not to know the option that asks for
-	// running counts.
-	noRunning atomic.Bool
-}
-
-// lease is one request at a replica. It is released on every path, once.
-type lease struct {
-	*replica
-	held bool
-}
-
-// pick leases the replica with the least in flight, leaving out those that were
-// tried. A replica that refused connections is taken only when no other is left:
-// when it is the only one, trying costs nothing and finds it back soonest.
-func (r *route) pick(tried []string, now time.Time) (lease, bool) {
-	var best *replica
-	var bestLoad int64
-	n := len(r.replicas)
-	// Starting elsewhere each time spreads ties.
-	start := int(r.turn.Add(1))
+// pick leases the best replica that was not tried: of those in good standing the
+// one that the conversation was at before, unless it has much more to do than the
+// others; otherwise the one with the least in flight. A replica that does not take
+// connections is taken only when no other is left: when it is the only one, trying
+// costs nothing and finds it back soonest. mu is held.
+func (p *pool) pick(c choice, now time.Time) (lease, outcome) {
+	at := now.UnixNano()
+	var best, last *replica
+	var bestLoad, lastLoad, all, good int64
+	crowded := false // even those that are taken last
+	ended := exhausted
+	n := len(p.replicas)
+	p.turn++ // starting elsewhere each time spreads ties
 	for i := range n {
-		rep := r.replicas[(start+i)%n]
-		if slices.Contains(tried, rep.id) {
+		rep := p.replicas[(p.turn+i)%n]
+		if slices.Contains(c.tried, rep.id) {
 			continue
 		}
 		l := rep.inFlight.Load()
-		if rep.ejected.Load() > now.UnixNano() {
+		switch rep.standing(at) {
+		case restingAsAsked:
+			if ended != full {
+				ended = resting
+			}
+			continue
+		case ejectedNow:
 			l += 1 << 40
+			fallthrough
+		case passedOver:
+			switch {
+			case p.most > 0 && l&(1<<40-1) >= p.most:
+				crowded = true
+			case last == nil || l < lastLoad:
+				last, lastLoad = rep, l
+			}
+			continue
+		}
+		good++
+		all += l
+		if p.most > 0 && l >= p.most {
+			ended = full
+			continue
 		}
 		if best == nil || l < bestLoad {
 			best, bestLoad = rep, l
 		}
 	}
-	if best == nil {
-		return lease{}, false
+	switch {
+	case best == nil && ended == full:
+		return lease{}, full
+	case best == nil && last == nil && crowded:
+		return lease{}, full
+	case best == nil && last == nil:
+		return lease{}, ended
+	case best == nil:
+		best = last
+	case c.conversation != 0 && good > 1:
+		best = p.preferred(c, at, (5*(all+1)+4*good-1)/(4*good), best)
 	}
 	best.inFlight.Add(1)
-	return lease{replica: best, held: true}, true
+	return lease{replica: best, pool: p}, found
 }
 
-func (l *lease) release() {
-	if l.held {
-		l.held = false
-		l.inFlight.Add(-1)
+// preferred is the replica that ranks first for a conversation (rendezvous hashing:
+// replicas that come and go move only their own conversations), of those whose
+// load would stay within the bound of a quarter above the mean.
+func (p *pool) preferred(c choice, at int64, bound int64, best *replica) *replica {
+	if p.most > 0 {
+		bound = min(bound, p.most)
 	}
-}
-
-// eject passes the replica over for a while, and tells whether that is news.
-func (l *load) eject(now time.Time) bool {
-	before := l.ejected.Swap(now.Add(ejection).UnixNano())
-	return before < now.UnixNano()
-}
-
-func (l *load) restore() {
-	if l.ejected.Load() != 0 { // rarely; a needless write would cost every core its copy
-		l.ejected.Store(0)
+	var highest uint64
+	for _, rep := range p.replicas {
+		score := mix(c.conversation ^ rep.hash)
+		if score >= highest && rep.inFlight.Load() < bound && rep.standing(at) == inOrder && !slices.Contains(c.tried, rep.id) {
+			best, highest = rep, score
+		}
 	}
+	return best
 }

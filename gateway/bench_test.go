@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 func BenchmarkChunk(b *testing.B) {
@@ -72,4 +73,33 @@ func BenchmarkStream(b *testing.B) {
 	answer := func(w http.ResponseWriter) { sse(w, text.String()) }
 	b.Run("gateway", func(b *testing.B) { benchmark(b, streamed, answer, false) })
 	b.Run("proxy", func(b *testing.B) { benchmark(b, streamed, answer, true) })
+}
+
+// BenchmarkChoice is what a replica's choice costs with eight of them, for a prompt
+// that is worth keeping with its conversation and for one that is not.
+func BenchmarkChoice(b *testing.B) {
+	for name, size := range map[string]int{"50 KB": 50 << 10, "short": 100} {
+		b.Run(name, func(b *testing.B) {
+			body := []byte(`{"model":"demo-small","messages":[{"role":"system","content":"` + strings.Repeat("x", size) + `"},{"role":"user","content":"hi"}]}`)
+			q, p := parseRequest(body)
+			if p != nil {
+				b.Fatal(p.message)
+			}
+			pool := poolOf(8)
+			b.ReportAllocs()
+			for b.Loop() {
+				c := q.conversation()
+				if c.size < affinityLeast {
+					c.hash = 0
+				}
+				pool.mu.Lock()
+				l, o := pool.pick(choice{conversation: c.hash}, time.Now())
+				pool.mu.Unlock()
+				if o != found {
+					b.Fatal(o)
+				}
+				l.release()
+			}
+		})
+	}
 }

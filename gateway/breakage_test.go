@@ -129,7 +129,7 @@ func TestAnErrorBeforeAnyByteIsAnOrdinaryRefusal(t *testing.T) {
 	if r.status != 400 || gjson.Get(r.body, "error.message").String() != "too long" {
 		t.Errorf("status %d: %s", r.status, r.body)
 	}
-	wantTokens(t, b.row(1), 0, 0, "failed", 400)
+	wantTokens(t, b.row(1), 0, 0, "", 400) // the request is at fault, not the engine
 }
 
 func TestAFailureBeforeTheFirstTokenIsNotBilled(t *testing.T) {

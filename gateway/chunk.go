@@ -95,6 +95,9 @@ func (c *chunk) read(data []byte, v *view) {
 			delta = value
 		case "response":
 			response = value
+			if value.IsObject() {
+				c.rename(value, v)
+			}
 		}
 		switch {
 		case cut:
@@ -133,6 +136,19 @@ func (c *chunk) read(data []byte, v *view) {
 		copy(c.edits[usageEdit:], c.edits[usageEdit+1:c.n])
 		c.n--
 	}
+}
+
+// rename puts the asked name into the object that events of the Responses API carry.
+func (c *chunk) rename(response gjson.Result, v *view) {
+	response.ForEach(func(key, value gjson.Result) bool {
+		if key.Str != "model" {
+			return true
+		}
+		if value.Type == gjson.String && value.Str != v.name && v.nameJSON != "" {
+			c.add(edit{span{value.Index, value.Index + len(value.Raw)}, v.nameJSON})
+		}
+		return false
+	})
 }
 
 // add takes an edit if there is room. There is, unless an engine repeats fields;

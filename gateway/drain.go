@@ -53,12 +53,13 @@ func (s *spool) run(ctx context.Context, ledger Ledger) {
 	}
 }
 
-// drain moves everything that waits to the ledger, or as much as it takes.
+// drain moves everything that waits to the ledger, or as much as it takes. Between
+// two batches others get a turn.
 func (s *spool) drain(ctx context.Context, ledger Ledger) error {
-	s.moving.Lock()
-	defer s.moving.Unlock()
 	for {
+		s.moving.Lock()
 		more, err := s.step(ctx, ledger)
+		s.moving.Unlock()
 		if err != nil {
 			s.mu.Lock()
 			s.problem = "The ledger takes no usage rows; they wait on disk."
@@ -85,6 +86,9 @@ func (s *spool) step(ctx context.Context, ledger Ledger) (more bool, err error) 
 	if len(b.rows) == 0 && len(b.damaged) == 0 {
 		if *b, err = s.nextBatch(); err != nil || b.lines == 0 {
 			return false, err
+		}
+		if b.from != nil {
+			s.mark(b.lines)
 		}
 	}
 	for len(b.damaged) > 0 {
@@ -114,10 +118,15 @@ func (s *spool) nextBatch() (batch, error) {
 			break
 		}
 	}
-	s.mu.Unlock()
 	if seg == nil {
+		s.mu.Unlock()
 		return batch{}, nil
 	}
+	if b, ok := s.recentBatchLocked(seg); ok {
+		s.mu.Unlock()
+		return b, nil
+	}
+	s.mu.Unlock()
 	b, err := readBatch(seg, size)
 	if errors.Is(err, os.ErrNotExist) {
 		s.forget(seg)
@@ -136,9 +145,12 @@ func (s *spool) forget(seg *segment) {
 		s.closeLocked()
 	}
 	s.segments = slices.DeleteFunc(s.segments, func(c *segment) bool { return c == seg })
+	s.recent = slices.DeleteFunc(s.recent, func(r recentRow) bool { return r.seg == seg })
 	s.bytes -= seg.size
 	s.waiting -= seg.rows
 	s.lost += seg.rows
+	s.gone += seg.rows
+	s.offered = max(s.offered, s.gone)
 }
 
 // settleBatch forgets a batch that the ledger has, and files that are done.
@@ -153,6 +165,7 @@ func (s *spool) settleBatch(b *batch) error {
 	b.from.read = b.upTo
 	b.from.rows -= b.lines
 	s.waiting -= b.lines
+	s.gone += b.lines
 	first := s.segments[0]
 	if first.read < first.size {
 		return nil
@@ -265,6 +278,7 @@ func (s *spool) ledgerWorks(ctx context.Context, ledger Ledger, b *batch) bool {
 			return false
 		}
 		row = next.rows[0]
+		s.mark(b.lines + next.lines)
 	}
 	return row.ID != "" && s.offer(ctx, ledger, []factory.Usage{row}) == nil
 }

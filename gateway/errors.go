@@ -20,15 +20,19 @@ const (
 	typeRate       = "rate_limit_error"
 	typeServer     = "server_error"
 	typeUpstream   = "upstream_error"
+	typeQuota      = "insufficient_quota"
 
 	codeKey         = "invalid_api_key"
 	codeScope       = "insufficient_scope"
 	codeModel       = "model_not_found"
 	codeTooLarge    = "request_too_large"
 	codeRate        = "rate_limit_exceeded"
+	codeQuota       = "insufficient_quota"
 	codeNoReplica   = "no_replica_ready"
 	codeUnavailable = "service_unavailable"
 	codeUpstream    = "upstream_failed"
+	codeOverloaded  = "engine_overloaded"
+	codeURL         = "unknown_url"
 )
 
 // retrySoon is what a client is told to wait when the cause passes by itself at a
@@ -43,7 +47,9 @@ type problem struct {
 	param      string
 	message    string
 	retryAfter time.Duration
-	allow      string // for 405
+	noRetry    bool          // clients need not repeat the request on their own
+	scope      factory.Scope // whose limit it is, of refusals by a limit
+	allow      string        // for 405
 	// body replaces the envelope: an engine's own answer, passed as it is.
 	body []byte
 }
@@ -97,6 +103,14 @@ func (p *problem) envelope() []byte {
 	return mustJSON(envelope{e})
 }
 
+// event is the refusal as an event of a stream whose header is out already.
+func (p *problem) event() []byte {
+	if f, ok := readFailure(gjson.ParseBytes(p.body)); ok {
+		return f.event()
+	}
+	return append(append([]byte("data: "), p.envelope()...), "\n\n"...)
+}
+
 func jsonText(s string) json.RawMessage {
 	if s == "" {
 		return json.RawMessage("null")
@@ -112,11 +126,28 @@ func mustJSON(v any) []byte {
 	return b
 }
 
+// flag is how an engine's refusal is kept. When the request is at fault, as the
+// status says, the engine did its part: it failed nobody.
+func (p *problem) flag() string {
+	if p.status < http.StatusInternalServerError {
+		return ""
+	}
+	return factory.FlagFailed
+}
+
 // headers sets what a refusal says outside its body.
 func (p *problem) headers(h http.Header) {
 	h["Content-Type"] = []string{"application/json"}
 	if p.retryAfter > 0 {
 		h["Retry-After"] = []string{strconv.Itoa(wholeSeconds(p.retryAfter))}
+		ms := (p.retryAfter + time.Millisecond - 1) / time.Millisecond
+		h["Retry-After-Ms"] = []string{strconv.FormatInt(int64(ms), 10)}
+	}
+	if p.scope != "" {
+		h[headerScope] = []string{string(p.scope)}
+	}
+	if p.noRetry {
+		h["X-Should-Retry"] = []string{"false"}
 	}
 	if p.allow != "" {
 		h["Allow"] = []string{p.allow}

@@ -31,19 +31,30 @@ type exchange struct {
 	endpoint int // index of endpoints
 	key      factory.Key
 	request  *request
-	route    *route
-	outgoing []byte // the body for the current replica; let go with the first byte
+	name     string // as asked: of a deployment or of an alias
+	nameJSON string
+	routes   []*route  // what the name leads to, in the order in which they are tried
+	single   [1]*route // memory of routes when there is one, as mostly
+	route    *route    // the one that is tried
+	talk     conversation
+	admitted bool   // there is something to account for
+	outgoing []byte // the body for the current replica; let go with the first event
 
 	replica  *replica // the last one tried
 	attempts int
+	holding  bool          // waits for a replica, or left while it did
 	waited   time.Duration // from ready to the attempt that counts
-	engines  time.Duration // spent waiting for engines, answers that are not streamed only
+	queued   time.Duration // of that, waiting for a replica to be free
+	engines  time.Duration // spent at engines, without what a stream takes
 
 	meter   meter
 	ttft    time.Duration // zero until a token was written
 	started bool          // a byte went to the client
+	sent    bool          // an event of an engine did: no other replica may be tried
+	left    bool          // the client cannot be written to
 	settled bool
-	cut     bool // end the connection, not the answer
+	booking booking // with the limits, until it is settled
+	cut     bool    // end the connection, not the answer
 
 	bodyRead bool
 	deadline time.Time // of writes, as last set
@@ -56,8 +67,8 @@ func (x *exchange) serve() {
 	list := path == "/v1/models" || strings.HasPrefix(path, "/v1/models/")
 	switch {
 	case x.endpoint < 0 && !list:
-		x.refuse(&problem{status: http.StatusNotFound, kind: typeInvalid, code: "unknown_url",
-			message: "There is nothing at " + x.r.Method + " " + quote(path) + ". This API has chat/completions, completions, embeddings and models under /v1."})
+		x.refuse(&problem{status: http.StatusNotFound, kind: typeInvalid, code: codeURL,
+			message: "There is nothing at " + x.r.Method + " " + quote(path) + ". This API has chat/completions, completions, embeddings, responses, rerank and models under /v1."})
 		return
 	case list && x.r.Method != http.MethodGet && x.r.Method != http.MethodHead:
 		x.refuseMethod("GET")
@@ -83,7 +94,7 @@ func (x *exchange) serve() {
 		x.refuse(p)
 		return
 	}
-	if x.request != nil {
+	if x.admitted {
 		x.forward()
 	}
 }
@@ -93,22 +104,21 @@ func (x *exchange) refuseMethod(allow string) {
 		message: "This address takes " + allow + " only."})
 }
 
-// admit reads the request and lets it pass or says why not. Without a problem and
-// without a request, the client left before it had sent everything.
+// admit reads the request and lets it pass or says why not. When it is not admitted
+// and there is no problem, the client left before it had sent everything.
 func (x *exchange) admit() *problem {
 	body, p := x.readBody()
 	if p != nil || body == nil {
 		return p
 	}
-	q, p := parseRequest(body)
-	if p != nil {
+	if x.request, p = parseRequest(body); p != nil {
 		return p
 	}
 	table, p := x.g.routes.table(x.g)
 	if p != nil {
 		return p
 	}
-	if x.route, p = table.find(q.model, x.key.TenantID, x.r.Host); p != nil {
+	if p = x.resolve(table); p != nil {
 		return p
 	}
 	if p := x.g.spool.admits(); p != nil {
@@ -117,45 +127,69 @@ func (x *exchange) admit() *problem {
 	if p := x.book(); p != nil {
 		return p
 	}
-	x.request = q
+	x.admitted = true
 	x.ready = time.Now()
 	return nil
 }
 
-// book takes one request from the limits of key and deployment.
+// resolve finds what the asked name leads to for this tenant, leaving out what does
+// not offer the asked path.
+func (x *exchange) resolve(table *routeTable) *problem {
+	model := x.request.model
+	if r := table.find(model, x.key.TenantID, x.r.Host); r != nil {
+		x.name, x.nameJSON, x.single[0] = r.name, r.nameJSON, r
+		x.routes = x.single[:]
+	} else if a := table.aliases[model]; a != nil {
+		x.name, x.nameJSON = a.Name, a.nameJSON
+		x.routes = table.routes(a, x.key.TenantID, x.r.Host, x.conversation().hash)
+	}
+	if len(x.routes) == 0 {
+		return unknownModel(model)
+	}
+	x.routes = slices.DeleteFunc(x.routes, func(r *route) bool { return !r.offers[x.endpoint] })
+	if len(x.routes) == 0 {
+		return notOffered(x.name, endpoints[x.endpoint].path)
+	}
+	x.routes = downLast(x.routes)
+	return nil
+}
+
+// book reserves what the request may use with the limits of the first deployment
+// that has room. Limits of the key and the tenant hold everywhere.
 func (x *exchange) book() *problem {
-	var claims [2]Claim
-	n := 0
-	for _, c := range [...]Claim{
-		{"key", x.key.ID, x.key.RequestsPerMinute},
-		{"deployment", x.route.Deployment.ID, x.route.Deployment.RequestsPerMinute},
-	} {
-		if c.PerMinute > 0 {
-			claims[n] = c
-			n++
+	var first *problem
+	for len(x.routes) > 0 {
+		x.route, x.routes = x.routes[0], x.routes[1:]
+		p := x.reserve()
+		if p == nil {
+			return nil
+		}
+		if first == nil {
+			first = p
+		}
+		if p.scope != factory.ScopeDeployment {
+			return p
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	s, err := x.g.Limits.Book(x.r.Context(), x.g.limitClock(), claims[:n])
-	if err != nil {
-		return storeProblem(err)
-	}
-	s.headers(x.w.Header())
-	if s.RetryAfter > 0 {
-		return s.refusal()
-	}
-	return nil
+	return first
 }
 
 // refuse answers with a problem. The body of the request may still be arriving:
 // a client that is cut off while it sends often does not read the answer.
 func (x *exchange) refuse(p *problem) {
+	if x.started {
+		x.breakOff(p)
+		return
+	}
 	x.started = true
 	body := p.envelope()
 	h := x.w.Header()
 	p.headers(h)
+	if x.admitted {
+		x.queueHeader(h)
+	} else {
+		x.g.telemetry.refused(p)
+	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	long := !x.bodyRead && (x.r.ContentLength > 128<<10 || x.r.ContentLength < 0)
 	if long {
@@ -175,7 +209,7 @@ func (x *exchange) refuse(p *problem) {
 // settle writes the one ledger row of an admitted request, before its last byte
 // goes out, and counts it. It does not depend on the client still being there.
 func (x *exchange) settle(status int, flag string) {
-	if x.settled || x.request == nil {
+	if x.settled || !x.admitted {
 		return
 	}
 	x.settled = true
@@ -183,7 +217,7 @@ func (x *exchange) settle(status int, flag string) {
 	d := &x.route.Deployment
 	u := factory.Usage{
 		ID: x.id, TenantID: x.key.TenantID, KeyID: x.key.ID, DeploymentID: d.ID,
-		Endpoint: endpoints[x.endpoint].name, ModelAsked: x.request.model, ModelServed: x.request.model,
+		Endpoint: endpoints[x.endpoint].name, ModelAsked: x.name, ModelServed: x.route.name,
 		Status: status, Flags: flag, Stream: x.request.stream, Attempts: x.attempts,
 		StartedAt: x.beganAt.UTC().Truncate(time.Microsecond), QueueMS: milliseconds(x.waited),
 	}
@@ -191,26 +225,25 @@ func (x *exchange) settle(status int, flag string) {
 		u.PriceID = d.Price.ID
 	}
 	if x.replica != nil {
-		u.ReplicaID = x.replica.id
-		if x.replica.served != "" {
-			u.ModelServed = x.replica.served
-		}
+		u.ReplicaID, u.ModelServed = x.replica.id, x.replica.served
 	}
 	if x.ttft > 0 {
 		u.TTFTMS = milliseconds(x.ttft)
 	}
-	switch flag {
-	case "", factory.FlagAborted, factory.FlagTruncated:
+	whole := flag == "" && status == http.StatusOK
+	switch {
+	case whole, flag == factory.FlagAborted, flag == factory.FlagTruncated:
 		c, estimated := x.meter.totals()
 		u.PromptTokens, u.CachedTokens, u.CompletionTokens = c.prompt, c.cached, c.completion
 		if estimated {
 			u.Flags = joinFlags(flag, factory.FlagEstimated)
 		}
 	}
-	if flag == "" {
+	if whole {
 		u.E2EMS = milliseconds(now.Sub(x.begun))
 	}
-	x.g.spool.append(u)
+	x.settleLimits(&u, x.g.spool.append(u))
+	x.g.telemetry.settled(x, &u, now)
 	x.observe(now, metrics.Requests, 1, 1)
 	if status >= http.StatusInternalServerError || flag == factory.FlagTruncated || (flag == factory.FlagFailed && status < http.StatusBadRequest) {
 		x.observe(now, metrics.Failures, 1, 1)
@@ -227,7 +260,7 @@ func (x *exchange) settleGone() {
 	switch {
 	case x.meter.events > 0:
 		x.settle(statusClientGone, factory.FlagAborted)
-	case x.attempts > 0:
+	case x.attempts > 0 && !x.holding:
 		x.settle(statusClientGone, factory.FlagAbortedPrefill)
 	default:
 		x.settle(statusClientGone, factory.FlagAbortedQueue)
@@ -243,7 +276,44 @@ func (x *exchange) observe(at time.Time, name metrics.Name, value float64, n int
 	x.g.recorder.Observe(x.beganAt.Add(at.Sub(x.begun)), x.route.Deployment.ID, replica, name, value, n)
 }
 
-func (x *exchange) gone() bool { return x.r.Context().Err() != nil }
+func (x *exchange) gone() bool { return x.left || x.r.Context().Err() != nil }
+
+// conversation is what the request continues; found out once, when it matters.
+func (x *exchange) conversation() conversation {
+	if x.talk == (conversation{}) {
+		x.talk = x.request.conversation()
+	}
+	return x.talk
+}
+
+// affinity is the conversation's hash when a prefix cache is worth going for.
+func (x *exchange) affinity() uint64 {
+	if c := x.conversation(); c.size >= affinityLeast {
+		return c.hash
+	}
+	return 0
+}
+
+// queueHeader says how long the request waited for a replica.
+func (x *exchange) queueHeader(h http.Header) {
+	h["X-Tokenfactory-Queue-Ms"] = []string{strconv.FormatFloat(inMilliseconds(x.waited), 'f', 3, 64)}
+}
+
+// overheadHeader says how long the gateway itself took: neither engines nor waiting
+// for them.
+func (x *exchange) overheadHeader(h http.Header, took time.Duration) {
+	h["X-Tokenfactory-Overhead-Ms"] = []string{strconv.FormatFloat(inMilliseconds(took), 'f', 3, 64)}
+}
+
+// breakOff is a refusal when the header of a stream is out already: one event that
+// says so, and then a cut. Clients take a clean end for success.
+func (x *exchange) breakOff(p *problem) {
+	x.cut = true
+	if err := x.write(p.event()); err != nil {
+		return
+	}
+	_ = x.control.Flush() // the connection is cut in any case
+}
 
 // recover keeps a panic in one request from reaching any other, and from leaving
 // that request unaccounted for.

@@ -22,55 +22,103 @@ const (
 	stale                   // the connection was dead before the engine saw anything
 )
 
-// forward tries replicas until one answers. As soon as a byte has reached the
-// client there is no other attempt: it would repeat text.
+// forward tries deployments, of an alias, and their replicas until one answers. As
+// soon as an event or an answer has reached the client there is no other attempt:
+// it would repeat text.
 func (x *exchange) forward() {
+	for {
+		p := x.try()
+		if p == nil {
+			return
+		}
+		if x.turn() {
+			continue
+		}
+		x.settle(p.status, factory.FlagFailed)
+		x.refuse(p)
+		return
+	}
+}
+
+// turn goes on to the next deployment that has room for the request, and gives back
+// what was booked for the one before.
+func (x *exchange) turn() bool {
+	before, replica := x.route, x.replica
+	for len(x.routes) > 0 {
+		x.unreserve()
+		x.route, x.routes, x.replica = x.routes[0], x.routes[1:], nil
+		p := x.reserve()
+		if p == nil {
+			return true
+		}
+		if p.scope != factory.ScopeDeployment {
+			break
+		}
+	}
+	x.route, x.replica = before, replica
+	return false
+}
+
+// try makes attempts at replicas of the route, and returns nil when the exchange
+// has ended with one.
+func (x *exchange) try() *problem {
 	var tried []string
 	var last *problem
 	fresh := false
-	for x.attempts < maxAttempts {
+	for range maxAttempts {
 		if x.gone() {
 			x.settleGone()
-			return
+			return nil
 		}
-		l, ok := x.route.pick(tried, time.Now())
-		if !ok {
-			break
+		l, p := x.lease(tried)
+		switch {
+		case l.replica != nil:
+		case x.gone():
+			x.settleGone()
+			return nil
+		case last != nil: // what a replica said tells more than that there is no other
+			return last
+		default:
+			return p
 		}
 		v, p := x.attempt(&l, fresh)
 		fresh = false
 		switch v {
 		case answered:
-			return
+			return nil
 		case left:
 			x.settleGone()
-			return
+			return nil
 		case stale:
-			// Nothing was done there; the same replica deserves a new connection.
+			// Nothing was done there; a replica deserves a new connection.
 			fresh = true
 		case again:
 			tried = append(tried, l.id)
 		}
+		if last != nil && last.retryAfter > 0 && p.retryAfter > last.retryAfter {
+			p.retryAfter = last.retryAfter // the first to be free again
+		}
 		last = p
 	}
-	if last == nil {
-		last = noReplica(x.route.name)
-	}
-	x.settle(last.status, factory.FlagFailed)
-	x.refuse(last)
+	return last
 }
 
 // attempt makes one call and, if the engine answers, gives the answer to the client.
-func (x *exchange) attempt(l *lease, fresh bool) (verdict, *problem) {
+func (x *exchange) attempt(l *lease, fresh bool) (v verdict, p *problem) {
 	defer l.release()
 	x.attempts++
 	x.replica = l.replica
 	x.meter = meter{}
 	c := x.newCall()
 	defer c.end()
+	defer func() {
+		if v == again || v == stale {
+			x.engines += time.Since(c.sent)
+		}
+	}()
 	x.waited = c.sent.Sub(x.ready)
 	running := x.route.running
-	if l.noRunning.Load() {
+	if l.noRunning.Load() || !x.request.stream || !endpoints[x.endpoint].streams {
 		running = ""
 	}
 	x.outgoing = x.request.forEngine(l.served, endpoints[x.endpoint].streams, running)
@@ -87,24 +135,21 @@ func (x *exchange) attempt(l *lease, fresh bool) (verdict, *problem) {
 			resp.Body.Close()
 		}
 	}()
-	l.restore()
 	body, p := decoded(resp)
 	if p != nil {
-		x.engines += time.Since(c.sent)
 		return again, p
 	}
 	if resp.StatusCode != http.StatusOK {
 		return x.engineRefused(c, l, resp, body, running)
 	}
 	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && kind == "text/event-stream" {
-		return x.stream(c, resp.Body, body, running)
+		return x.stream(c, l, resp.Body, body, running)
 	}
-	return x.plain(c, resp, body)
+	return x.plain(c, l, resp, body)
 }
 
 // callFailed sorts out a call without an answer.
 func (x *exchange) callFailed(c *call, l *lease, err error) (verdict, *problem) {
-	x.engines += time.Since(c.sent)
 	cause := context.Cause(c.ctx)
 	switch {
 	case x.gone():
@@ -112,16 +157,18 @@ func (x *exchange) callFailed(c *call, l *lease, err error) (verdict, *problem) 
 	case x.g.running.Err() != nil:
 		return again, unavailable("The gateway is being restarted. Try again in a moment.")
 	case refused(err):
-		if l.eject(time.Now()) {
+		if x.eject(l) {
 			x.g.Log.Warn("a replica refuses connections", "request", x.id, "replica", l.id, "at", l.host, "err", err)
 		}
-		return again, noReplica(x.route.name)
+		return again, noReplica(x.name)
 	case cause == errIdle:
+		x.strike(l)
 		return again, &problem{status: http.StatusGatewayTimeout, kind: typeUpstream, code: "upstream_timeout",
 			message: "The engine did not answer within " + x.g.IdleTimeout.String() + ". Ask for less at once, or try again later."}
 	case c.stale(err):
 		return stale, upstreamFailed()
 	}
+	x.strike(l)
 	x.g.Log.Warn("a replica broke off before it answered", "request", x.id, "replica", l.id, "at", l.host, "err", err)
 	return again, upstreamFailed()
 }
@@ -129,7 +176,6 @@ func (x *exchange) callFailed(c *call, l *lease, err error) (verdict, *problem) 
 // engineRefused passes an engine's refusal on, unless another replica may accept.
 func (x *exchange) engineRefused(c *call, l *lease, resp *http.Response, body io.Reader, running string) (verdict, *problem) {
 	text, err := io.ReadAll(io.LimitReader(body, maxRefusal))
-	x.engines += time.Since(c.sent)
 	if x.gone() {
 		return left, nil
 	}
@@ -141,17 +187,31 @@ func (x *exchange) engineRefused(c *call, l *lease, resp *http.Response, body io
 		!x.request.wantsRunning && !x.request.wantsTimings {
 		// An engine of another age, that does not know what only the gateway asked for.
 		l.noRunning.Store(true)
+		x.g.learned(x.route, factory.LearnedNo)
 		x.g.Log.Info("an engine does not know running usage; it is not asked for any more", "replica", l.id, "option", running)
 		return stale, upstreamFailed()
 	}
-	p := engineProblem(status, text, retryAfter(resp.Header))
-	if retriable(status) {
+	asked := retryAfter(resp.Header)
+	switch status {
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		x.strike(l)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		l.passOver(status, asked, time.Now())
+		l.restore()
+	default:
+		l.restore()
+	}
+	p := engineProblem(status, text, asked)
+	switch {
+	case retriable(status):
 		return again, p
+	case unoffered(status, text):
+		p = notOffered(x.name, endpoints[x.endpoint].path)
 	}
 	if p.status >= http.StatusInternalServerError {
 		x.g.Log.Warn("an engine failed", "request", x.id, "replica", l.id, "at", l.host, "status", status)
 	}
-	x.settle(p.status, factory.FlagFailed)
+	x.settle(p.status, p.flag())
 	x.refuse(p)
 	return answered, nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tokenfactory/engines"
 	"tokenfactory/factory"
 	"tokenfactory/metrics"
 )
@@ -28,6 +29,15 @@ type Keys interface {
 // Routes lists every deployment that may be asked for, with its ready replicas.
 type Routes interface {
 	AllRoutes(ctx context.Context, now time.Time) ([]factory.Route, error)
+	AllAliases(ctx context.Context) ([]factory.Alias, error)
+}
+
+// Deployments takes in what the gateway has to say about them.
+type Deployments interface {
+	// WakeDeployment ends a deployment's sleep. Asking twice does no harm.
+	WakeDeployment(ctx context.Context, id string) error
+	// SetRunningUsage remembers whether the engine puts running counts on its events.
+	SetRunningUsage(ctx context.Context, id string, learned factory.Learned) error
 }
 
 // Ledger keeps usage for good. It is idempotent by request id: a batch that was
@@ -62,18 +72,39 @@ type Gateway struct {
 	// IdleTimeout is how long an engine may be silent, before its header or between
 	// events. It has to be above the longest prefill. Default 15 min.
 	IdleTimeout time.Duration
-	// Limits counts requests against limits. Default: in the memory of this process.
+	// Deployments is told what was learned, and asked to wake. Without it nothing sleeps.
+	Deployments Deployments
+	// HoldMost is how many requests may wait for a replica of one deployment, HoldFor for
+	// how long. Defaults 50 and 300 s.
+	HoldMost int
+	HoldFor  time.Duration
+	// CommentEvery is how often a waiting stream gets a sign of life. Default 10 s.
+	CommentEvery time.Duration
+	// Tunnels leads to engines that have no address of their own. Without it those are
+	// never reached.
+	Tunnels Tunnels
+	// Limits keeps requests within limits. Default: counted in the memory of this process.
 	Limits Limits
-	Log    *slog.Logger
+	// Spending is asked what was spent of a budget. Without it, requests that a budget
+	// holds for are refused.
+	Spending Spending
+	// BillingZone is where the days of budgets begin. Default UTC.
+	BillingZone *time.Location
+	// RefusalCounts is told how often limits kept requests out; nil when nobody asks.
+	RefusalCounts RefusalCounts
+	Log           *slog.Logger
 	// Now is the wall clock of rows, buckets and expiry. Durations do not depend on it.
 	Now func() time.Time
 
-	keys     keyCache
-	routes   routeCache
-	upstream upstream
-	spool    *spool
-	recorder metrics.Recorder
-	pending  pendingBuckets
+	keys      keyCache
+	routes    routeCache
+	lessons   lessons
+	upstream  upstream
+	spool     *spool
+	recorder  metrics.Recorder
+	pending   pendingBuckets
+	refused   refusals
+	telemetry telemetry
 	// limitClock must not jump, or a window could admit twice its limit.
 	limitClock func() time.Time
 
@@ -81,6 +112,7 @@ type Gateway struct {
 	cut      context.CancelFunc
 	closing  atomic.Bool
 	inFlight atomic.Int64
+	held     atomic.Int64 // of those, waiting for a replica
 }
 
 // Defaults of the fields that say so.
@@ -101,29 +133,39 @@ func (g *Gateway) Open() error {
 	setDefault(&g.MaxBody, defaultMaxBody)
 	setDefault(&g.WriteTimeout, defaultWriteTimeout)
 	setDefault(&g.IdleTimeout, defaultIdleTimeout)
-	if g.Limits == nil {
-		g.Limits = &memoryLimits{}
-	}
+	setDefault(&g.HoldMost, defaultHoldMost)
+	setDefault(&g.HoldFor, defaultHoldFor)
+	setDefault(&g.CommentEvery, defaultCommentEvery)
 	if g.Log == nil {
 		g.Log = slog.New(slog.DiscardHandler)
 	}
 	if g.Now == nil {
 		g.Now = time.Now
 	}
+	if g.BillingZone == nil {
+		g.BillingZone = time.UTC
+	}
 	if g.limitClock == nil {
 		g.limitClock = time.Now
 	}
+	g.routes.poke = make(chan struct{}, 1)
+	g.lessons.open()
+	g.telemetry.open(g)
+	g.upstream.tunnels = g.Tunnels
 	g.upstream.open()
 	s, err := openSpool(g.SpoolDir, g.SpoolMax, g.Log)
 	if err != nil {
 		return err
 	}
 	g.spool = s
+	if g.Limits == nil {
+		g.Limits = newMemoryLimits(g.BillingZone, g.Now, s.last)
+	}
 	g.running, g.cut = context.WithCancel(context.Background())
 	return nil
 }
 
-func setDefault[T int64 | time.Duration](field *T, value T) {
+func setDefault[T int | int64 | time.Duration](field *T, value T) {
 	if *field <= 0 {
 		*field = value
 	}
@@ -140,6 +182,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 	loops.Go(func() { g.spool.run(ctx, g.Ledger) })
 	loops.Go(func() { g.flushBuckets(ctx) })
 	loops.Go(func() { g.touchKeys(ctx) })
+	loops.Go(func() { g.flushRefusals(ctx) })
+	if m, ok := g.Limits.(*memoryLimits); ok {
+		loops.Go(func() { g.readBudgets(ctx, m) })
+	}
+	loops.Go(func() { g.tellLessons(ctx) })
 	loops.Wait()
 	return nil
 }
@@ -157,7 +204,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.cut()
 	g.waitIdle(ctx, patience/2)
 	g.saveTouched(ctx)
-	err := errors.Join(g.spool.drain(ctx, g.Ledger), g.saveBuckets(ctx), g.spool.close())
+	err := errors.Join(g.saveRefusals(ctx), g.spool.drain(ctx, g.Ledger), g.saveBuckets(ctx), g.spool.close())
 	g.upstream.close()
 	return err
 }
@@ -187,19 +234,23 @@ type endpoint struct {
 }
 
 var endpoints = [...]endpoint{
-	{"/v1/chat/completions", "chat.completions", true},
-	{"/v1/completions", "completions", true},
-	{"/v1/embeddings", "embeddings", false},
+	{engines.PathChat, "chat.completions", true},
+	{engines.PathCompletions, "completions", true},
+	{engines.PathEmbeddings, "embeddings", false},
+	{engines.PathResponses, "responses", false},
+	{engines.PathRerank, "rerank", false},
 }
 
 // ServeHTTP answers /v1.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{
 		g: g, w: w, r: r, control: http.NewResponseController(w),
-		id: factory.NewID(), begun: time.Now(), beganAt: g.Now(),
+		begun: time.Now(), beganAt: g.Now(),
 	}
+	x.id = factory.NewOrderedID(x.beganAt)
 	g.inFlight.Add(1)
 	defer g.inFlight.Add(-1)
+	defer x.unreserve() // whatever happens
 	defer x.recover()
 	w.Header()["X-Request-Id"] = []string{x.id}
 	x.serve()

@@ -121,7 +121,7 @@ type leaves struct {
 	leave func()
 }
 
-func (l leaves) Book(ctx context.Context, now time.Time, claims []Claim) (Standing, error) {
+func (l leaves) Reserve(ctx context.Context, id string, now time.Time, claims []Claim) (Standing, error) {
 	defer l.leave()
-	return l.Limits.Book(ctx, now, claims)
+	return l.Limits.Reserve(ctx, id, now, claims)
 }

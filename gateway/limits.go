@@ -2,174 +2,119 @@ package gateway
 
 import (
 	"context"
-	"net/http"
-	"strconv"
-	"sync"
 	"time"
+
+	"tokenfactory/billing"
+	"tokenfactory/factory"
 )
 
-// Claim is one limit that a request has to pass: so many requests in any minute.
-type Claim struct {
-	Scope     string // "key" or "deployment", as named in refusals
-	ID        string
-	PerMinute int
-}
-
-// Standing is how the tightest of several limits stands, after the booking.
-type Standing struct {
-	Scope     string // empty when nothing limits the request
-	Limit     int
-	Remaining int
-	Reset     time.Duration // until nothing is booked any more
-	// RetryAfter is positive when the request was refused: the time after which it
-	// fits, if nobody else comes in between.
-	RetryAfter time.Duration
-}
-
-// Limits counts requests. Booking is all or nothing: a refusal by one limit
-// leaves nothing booked with the others. An error means that nobody knows the
-// counts; the gateway then refuses.
+// Limits keeps requests within the limits of keys, tenants and deployments. What a
+// request may come to is booked before it is served, and what it came to is known
+// when it ends. The implementation here counts in the memory of one process; one
+// that several gateways share has to make Reserve a single atomic step as well.
 type Limits interface {
-	Book(ctx context.Context, now time.Time, claims []Claim) (Standing, error)
+	// Reserve books all claims or none: a refusal by one limit leaves nothing booked
+	// with the others. The refusal is in the standing. An error means that nobody knows
+	// how a limit stands; the gateway then refuses. The id is used for one reservation.
+	Reserve(ctx context.Context, id string, now time.Time, claims []Claim) (Standing, error)
+	// Settle replaces what was booked by what was used. It is called for every request
+	// that is in the ledger, once, also for those that booked nothing: their cost still
+	// counts in budgets that are being watched.
+	Settle(id string, now time.Time, used *Used) Standing
+	// Release gives back everything that is booked under an id, as if the request had
+	// never come. An unknown id is none.
+	Release(id string, now time.Time)
+	// Use tells how limits stand that belong to one key, tenant or deployment.
+	Use(ctx context.Context, now time.Time, claims []Claim) []factory.LimitUse
 }
 
-// window is the span in which a limit counts.
-const window = time.Minute
-
-// memoryLimits counts in the memory of one process.
-type memoryLimits struct {
-	mu      sync.Mutex
-	windows map[Claim]*slidingWindow // by scope and id; PerMinute is zero in the key
+// Claim is what a request asks of one limit.
+type Claim struct {
+	Scope factory.Scope
+	ID    string // of the key, tenant or deployment
+	Kind  factory.LimitKind
+	Limit int64
+	// Amount is booked. When less is left than Amount, but not less than Least, what is
+	// left is booked instead.
+	Amount, Least int64
+	// Money is set for budgets, instead of the three above.
+	Money *Money
 }
 
-// slidingWindow is exact: no 60 s anywhere hold more than the limit. Bookings
-// within one millisecond share a slot and leave with its last one, so that the
-// largest limit takes no more than two megabytes.
-type slidingWindow struct {
-	slots []slot // oldest first, from head on
-	head  int
-	total int
+// Money is what a request asks of a budget.
+type Money struct {
+	Currency string
+	Budget   billing.Cash
+	// Cost is held; Least is to Cost as it is to Amount in a Claim.
+	Cost, Least billing.Cash
+	// Period is that of the budget. It is the one in which the request began that pays.
+	Period factory.Period
+	Began  time.Time // wall clock
 }
 
-type slot struct {
-	began   time.Time
-	expires time.Time
-	n       int
+// Used is what a request came to, as its row in the ledger says.
+type Used struct {
+	KeyID, TenantID, DeploymentID string
+	Began                         time.Time // wall clock
+	Tokens                        factory.Tokens
+	Rates                         *billing.CashRates // nil: costs nothing
+	at                            place
 }
 
-// Book implements Limits.
-func (m *memoryLimits) Book(_ context.Context, now time.Time, claims []Claim) (Standing, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var tightest Standing
-	for _, c := range claims {
-		w := m.window(c)
-		w.expire(now)
-		if w.total < c.PerMinute {
-			continue
-		}
-		s := Standing{Scope: c.Scope, Limit: c.PerMinute, Reset: w.reset(now), RetryAfter: w.room(c.PerMinute, now)}
-		// The request fits when the last of its limits lets it in.
-		if s.RetryAfter > tightest.RetryAfter {
-			tightest = s
-		}
-	}
-	if tightest.RetryAfter > 0 {
-		return tightest, nil
-	}
-	for _, c := range claims {
-		w := m.window(c)
-		w.book(now)
-		s := Standing{Scope: c.Scope, Limit: c.PerMinute, Remaining: c.PerMinute - w.total, Reset: w.reset(now)}
-		if tightest.Scope == "" || s.Remaining < tightest.Remaining {
-			tightest = s
-		}
-	}
-	return tightest, nil
+// Standing is how the limits of one request stand once it is booked or settled.
+type Standing struct {
+	// Requests and Tokens are the tightest limits of their kinds; without a scope there
+	// is none.
+	Requests, Tokens Quota
+	// Scope is whose limit has the smallest part of it left.
+	Scope factory.Scope
+	// Held is what was booked of each budget.
+	Held billing.Cash
+	// Refused is set when the request may not pass.
+	Refused *Refused
 }
 
-func (m *memoryLimits) window(c Claim) *slidingWindow {
-	c.PerMinute = 0
-	w := m.windows[c]
-	if w == nil {
-		if m.windows == nil {
-			m.windows = map[Claim]*slidingWindow{}
-		}
-		w = &slidingWindow{}
-		m.windows[c] = w
-	}
-	return w
+// Quota is one limit within a standing.
+type Quota struct {
+	Scope            factory.Scope
+	Limit, Remaining int64
+	Reset            time.Duration // until nothing is booked any more
 }
 
-// sweep forgets windows in which nothing is booked.
-func (m *memoryLimits) sweep(now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for c, w := range m.windows {
-		if w.expire(now); w.total == 0 {
-			delete(m.windows, c)
-		}
-	}
+// Refused says which limit kept a request out.
+type Refused struct {
+	Claim Claim
+	// After is how long to wait until the request fits, if nobody else comes in between;
+	// zero when waiting does not help.
+	After time.Duration
+	// Left is what a window has free.
+	Left int64
+	// Spent is what a budget has paid for, in this period, which ends at Resets.
+	Spent  billing.Cash
+	Resets time.Time
 }
 
-func (w *slidingWindow) book(now time.Time) {
-	w.total++
-	if n := len(w.slots); n > w.head && now.Sub(w.slots[n-1].began) < time.Millisecond {
-		last := &w.slots[n-1]
-		last.n++
-		if e := now.Add(window); e.After(last.expires) {
-			last.expires = e
-		}
-		return
+// worse reports whether a refusal outweighs another: waiting is no help, or takes
+// longer.
+func (r *Refused) worse(than *Refused) bool {
+	switch {
+	case than == nil:
+		return true
+	case than.After == 0 || r.After == 0:
+		return than.After != 0
 	}
-	w.slots = append(w.slots, slot{began: now, expires: now.Add(window), n: 1})
+	return r.After > than.After
 }
 
-func (w *slidingWindow) expire(now time.Time) {
-	for w.head < len(w.slots) && !w.slots[w.head].expires.After(now) {
-		w.total -= w.slots[w.head].n
-		w.head++
+// tokensOf is what a token limit counts of a request.
+func tokensOf(kind factory.LimitKind, t factory.Tokens) int64 {
+	switch kind {
+	case factory.LimitTokens:
+		return t.PromptTokens + t.CompletionTokens
+	case factory.LimitInputTokens:
+		return t.PromptTokens
+	case factory.LimitOutputTokens:
+		return t.CompletionTokens
 	}
-	if w.head > len(w.slots)/2 {
-		w.slots = append(w.slots[:0], w.slots[w.head:]...)
-		w.head = 0
-	}
-}
-
-func (w *slidingWindow) reset(now time.Time) time.Duration {
-	if len(w.slots) == w.head {
-		return 0
-	}
-	return w.slots[len(w.slots)-1].expires.Sub(now)
-}
-
-// room is how long it takes until one more fits under limit.
-func (w *slidingWindow) room(limit int, now time.Time) time.Duration {
-	left := w.total
-	for _, s := range w.slots[w.head:] {
-		if left -= s.n; left < limit {
-			return s.expires.Sub(now)
-		}
-	}
-	return window // a limit below one: never, said as a full window
-}
-
-// headers sets what clients read to pace themselves.
-func (s Standing) headers(h http.Header) {
-	if s.Scope == "" {
-		return
-	}
-	h["X-Ratelimit-Limit-Requests"] = []string{strconv.Itoa(s.Limit)}
-	h["X-Ratelimit-Remaining-Requests"] = []string{strconv.Itoa(max(0, s.Remaining))}
-	h["X-Ratelimit-Reset-Requests"] = []string{s.Reset.Round(time.Millisecond).String()}
-}
-
-func (s Standing) refusal() *problem {
-	whose := "your API key"
-	if s.Scope == "deployment" {
-		whose = "this model"
-	}
-	return &problem{status: http.StatusTooManyRequests, kind: typeRate, code: codeRate, retryAfter: s.RetryAfter,
-		message: "The limit of " + whose + " is " + strconv.Itoa(s.Limit) + " requests a minute, and it is reached. Try again in " +
-			strconv.Itoa(wholeSeconds(s.RetryAfter)) + " s."}
+	return 1
 }

@@ -23,12 +23,12 @@ func (x *exchange) models(name string) {
 		return
 	}
 	if name != "" {
-		r, p := table.find(name, x.key.TenantID, x.r.Host)
-		if p != nil {
-			x.refuse(p)
+		c, ok := table.card(name, x.key.TenantID, x.r.Host)
+		if !ok {
+			x.refuse(unknownModel(name))
 			return
 		}
-		x.answer(mustJSON(r.card()))
+		x.answer(mustJSON(c))
 		return
 	}
 	list := struct {
@@ -36,11 +36,35 @@ func (x *exchange) models(name string) {
 		Data   []modelCard `json:"data"`
 	}{"list", []modelCard{}}
 	for _, name := range table.names {
-		if r := table.byName[name]; r.Deployment.SharedWith(x.key.TenantID) && table.reachable(r, x.r.Host) {
-			list.Data = append(list.Data, r.card())
+		if c, ok := table.card(name, x.key.TenantID, x.r.Host); ok {
+			list.Data = append(list.Data, c)
 		}
 	}
 	x.answer(mustJSON(list))
+}
+
+// card is the entry of a deployment or an alias that the tenant may use.
+func (t *routeTable) card(name, tenantID, host string) (modelCard, bool) {
+	if r := t.find(name, tenantID, host); r != nil {
+		return r.card(), true
+	}
+	a := t.aliases[name]
+	if a == nil {
+		return modelCard{}, false
+	}
+	routes := t.routes(a, tenantID, host, 1)
+	if len(routes) == 0 {
+		return modelCard{}, false
+	}
+	c := routes[0].card()
+	for _, r := range routes[1:] {
+		// What fits into all of them.
+		if most := r.card().MaxModelLen; most > 0 && (c.MaxModelLen == 0 || most < c.MaxModelLen) {
+			c.MaxModelLen = most
+		}
+	}
+	c.ID, c.Created = a.Name, a.CreatedAt.Unix()
+	return c, true
 }
 
 func (r *route) card() modelCard {

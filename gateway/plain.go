@@ -18,11 +18,10 @@ var errAnswerTooLong = errors.New("the engine's answer is longer than 64 MiB")
 
 // plain gives an answer that is not streamed to the client. It is read whole
 // first: its usage has to be kept before its last byte leaves.
-func (x *exchange) plain(c *call, resp *http.Response, from io.Reader) (verdict, *problem) {
+func (x *exchange) plain(c *call, l *lease, resp *http.Response, from io.Reader) (verdict, *problem) {
 	body, err := readAnswer(from, resp.ContentLength)
 	if err != nil {
 		if errors.Is(err, errAnswerTooLong) {
-			x.engines += time.Since(c.sent)
 			p := upstreamFailed()
 			p.message = "The engine's answer is too long. Ask for less at once."
 			x.settle(p.status, factory.FlagFailed)
@@ -30,12 +29,19 @@ func (x *exchange) plain(c *call, resp *http.Response, from io.Reader) (verdict,
 			return answered, nil
 		}
 		c.reused = false // it answered: the connection was not stale
-		return x.callFailed(c, &lease{replica: x.replica}, err)
+		return x.callFailed(c, l, err)
 	}
+	l.restore()
 	if x.gone() {
 		return left, nil
 	}
 	x.engines += time.Since(c.sent)
+	if x.started {
+		// A client that was told to expect events has no use for it.
+		x.settle(http.StatusOK, factory.FlagFailed)
+		x.refuse(upstreamFailed())
+		return answered, nil
+	}
 	x.outgoing, x.request.body = nil, nil
 	body, failed := x.readPlain(body)
 
@@ -46,8 +52,8 @@ func (x *exchange) plain(c *call, resp *http.Response, from io.Reader) (verdict,
 	}
 	h["Content-Type"] = []string{kind}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	overhead := time.Since(x.begun) - x.engines
-	h["X-Tokenfactory-Overhead-Ms"] = []string{strconv.FormatFloat(inMilliseconds(overhead), 'f', 3, 64)}
+	x.queueHeader(h)
+	x.overheadHeader(h, time.Since(x.begun)-x.engines-x.queued)
 	flag := ""
 	if failed {
 		flag = factory.FlagFailed
@@ -78,16 +84,23 @@ func (x *exchange) readPlain(body []byte) (out []byte, failed bool) {
 				c.timings, c.hasTimings = readTimings(value), true
 			}
 		case "model":
-			if value.Type == gjson.String && value.Str != x.route.name {
-				c.add(edit{span{value.Index, value.Index + len(value.Raw)}, x.route.nameJSON})
+			if value.Type == gjson.String && value.Str != x.name {
+				c.add(edit{span{value.Index, value.Index + len(value.Raw)}, x.nameJSON})
 			}
 		case "error":
 			failed = value.Type != gjson.Null
-		case "choices", "data":
+		case "meta":
+			if !c.hasUsage {
+				c.usage, c.hasUsage = readMeta(value)
+			}
+		case "choices", "data", "results":
 			c.choices = -1 // there is an answer
 		}
 		return true
 	})
+	if doc.IsArray() {
+		c.usage, c.hasUsage = readScores(doc)
+	}
 	failed = failed && c.choices == 0
 	c.choices = 0
 	x.meter.take(&c)
@@ -95,6 +108,29 @@ func (x *exchange) readPlain(body []byte) (out []byte, failed bool) {
 		body = splice(nil, body, c.edits[:c.n], "")
 	}
 	return body, failed
+}
+
+// readMeta reads the usage of answers in the manner of Cohere.
+func readMeta(meta gjson.Result) (counts, bool) {
+	for _, at := range [...]string{"tokens", "billed_units"} {
+		if u := meta.Get(at); u.Get("input_tokens").Exists() {
+			return readUsage(u), true
+		}
+	}
+	return counts{}, false
+}
+
+// readScores adds up the usage of a bare list of scores, as SGLang answers a rerank.
+func readScores(list gjson.Result) (counts, bool) {
+	var c counts
+	some := false
+	list.ForEach(func(_, score gjson.Result) bool {
+		if n := score.Get("meta_info.prompt_tokens"); n.Type == gjson.Number {
+			c.prompt, some = c.prompt+n.Int(), true
+		}
+		return true
+	})
+	return c.sane(), some
 }
 
 func readAnswer(from io.Reader, announced int64) ([]byte, error) {

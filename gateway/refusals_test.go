@@ -108,9 +108,11 @@ func TestAPanicIsOneClientsTroubleOnly(t *testing.T) {
 	b.until("the load is released", func() bool { return b.g.inFlight.Load() == 0 })
 }
 
-type panics struct{}
+type panics struct{ Limits }
 
-func (panics) Book(context.Context, time.Time, []Claim) (Standing, error) { panic("out of order") }
+func (panics) Reserve(context.Context, string, time.Time, []Claim) (Standing, error) {
+	panic("out of order")
+}
 
 // brittle panics at the first event.
 type brittle struct{ header http.Header }

@@ -38,7 +38,15 @@ type request struct {
 	modelAt   span
 	optionsAt span // the value of stream_options
 	timingsAt span
-	options   gjson.Type // of stream_options, when there is one
+	// What tells conversations apart; see conversation.
+	messagesAt, promptAt, inputAt, instructionsAt, cacheKeyAt span
+
+	options gjson.Type // of stream_options, when there is one
+
+	// bound is what the request says about how much it may produce; cap is how many tokens
+	// of output its budgets can pay for, when it says nothing itself.
+	bound bound
+	cap   int64
 
 	// What the client itself asked to see.
 	wantsUsage, wantsRunning, wantsTimings bool
@@ -125,6 +133,23 @@ func parseRequest(body []byte) (*request, *problem) {
 				q.wantsUsage = value.Get("include_usage").Bool()
 				q.wantsRunning = value.Get(optionContinuous).Bool()
 			}
+		case "messages":
+			q.messagesAt = at
+			return true
+		case "prompt":
+			q.promptAt = at
+			return true
+		case "input":
+			q.inputAt = at
+			return true
+		case "instructions":
+			q.instructionsAt = at
+			return true
+		case "prompt_cache_key":
+			if value.Type == gjson.String && value.Str != "" {
+				q.cacheKeyAt = at
+			}
+			return true
 		case optionTimings:
 			seen, q.timingsAt, q.wantsTimings = q.timingsAt.some(), at, value.Bool()
 		}
@@ -150,7 +175,7 @@ type edit struct {
 // forEngine is the body as the engine gets it: under the name it answers to, and
 // asked to say what it uses. Everything else is the client's, byte for byte.
 func (q *request) forEngine(served string, streams bool, running string) []byte {
-	var edits [3]edit
+	var edits [3 + capEdits]edit
 	n := 0
 	if served != "" && served != q.model {
 		edits[n] = edit{q.modelAt, string(mustJSON(served))}
@@ -187,6 +212,11 @@ func (q *request) forEngine(served string, streams bool, running string) []byte 
 				insert += `"` + optionTimings + `":true,`
 			}
 		}
+	}
+	if q.cap > 0 {
+		more, text := q.capEdits(edits[n:n])
+		n += len(more)
+		insert += text
 	}
 	if n == 0 && insert == "" {
 		return q.body

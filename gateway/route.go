@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"tokenfactory/billing"
 	"tokenfactory/engines"
 	"tokenfactory/factory"
 )
@@ -20,16 +21,23 @@ const routeEvery = 500 * time.Millisecond
 
 // routeCache holds the newest picture of what may be asked for.
 type routeCache struct {
-	now     atomic.Pointer[routeTable]
-	reading sync.Mutex
+	now  atomic.Pointer[routeTable]
+	poke chan struct{}
+
+	reading sync.Mutex // guards what follows
+	ears    listening
+	pools   map[string]*pool
+	loads   map[string]*replica // every replica that is in a picture or has something in flight
+	said    map[string]bool     // what is wrong with the newest picture and was logged
 }
 
 // routeTable is one picture; it is never changed.
 type routeTable struct {
-	byName map[string]*route
-	names  []string // sorted
-	hosts  map[string]bool
-	read   time.Time // monotonic
+	byName  map[string]*route
+	aliases map[string]*alias
+	names   []string // of both, sorted
+	hosts   map[string]bool
+	read    time.Time // monotonic
 }
 
 // route leads from a public name to the replicas behind it.
@@ -37,19 +45,35 @@ type route struct {
 	factory.Route
 	name     string
 	nameJSON string
-	running  string // the option that makes the engine count as it goes
+	running  string             // the option that makes the engine count as it goes
+	rates    *billing.CashRates // nil when the price cannot be read
+	health   string             // where the engine says that it lives
+	offers   [len(endpoints)]bool
+	hash     uint64
 	replicas []*replica
-	turn     atomic.Uint32
+	pool     *pool
 }
 
 // replica is one engine that can serve now. What is known about its load outlives
 // the picture it is in.
 type replica struct {
-	id     string
-	served string // the name the engine answers to
-	host   string // for logs; an address may carry a secret
-	urls   [len(endpoints)]*url.URL
+	id       string
+	served   string // the name the engine answers to
+	host     string // for logs; an address may carry a secret
+	revision int
+	hash     uint64
+	urls     [len(endpoints)]*url.URL
+	health   *url.URL
 	*load
+}
+
+// Poke has routes read at once. Call it after a change that requests should not
+// wait for; many calls in a row cost one reading or two.
+func (g *Gateway) Poke() {
+	select {
+	case g.routes.poke <- struct{}{}:
+	default: // one is due already
+	}
 }
 
 // run reads routes until ctx ends.
@@ -62,6 +86,7 @@ func (c *routeCache) run(ctx context.Context, g *Gateway) {
 		case <-ctx.Done():
 			return
 		case <-wait.C:
+		case <-c.poke:
 		}
 		begun := time.Now()
 		err := c.refresh(ctx, g)
@@ -79,11 +104,18 @@ func (c *routeCache) refresh(ctx context.Context, g *Gateway) error {
 	defer c.reading.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*storePatience)
 	defer cancel()
-	routes, err := g.Routes.AllRoutes(ctx, g.Now())
+	routes, err := g.Routes.AllRoutes(ctx, c.ears.asOf(time.Now(), g.Now()))
 	if err != nil {
 		return err
 	}
-	c.now.Store(newTable(routes, c.now.Load(), g))
+	c.ears.heard(time.Now())
+	aliases, err := g.Routes.AllAliases(ctx)
+	if err != nil {
+		return err
+	}
+	t := c.newTable(routes, aliases, g)
+	c.fill(t, g) // first: who finds a route finds its replicas
+	c.now.Store(t)
 	return nil
 }
 
@@ -108,65 +140,143 @@ func (c *routeCache) table(g *Gateway) (*routeTable, *problem) {
 	return t, nil
 }
 
-func newTable(routes []factory.Route, old *routeTable, g *Gateway) *routeTable {
-	loads := map[string]*replica{}
-	if old != nil {
-		for _, r := range old.byName {
-			for _, rep := range r.replicas {
-				loads[rep.id] = rep
-			}
+// newTable makes a picture of what was read. The pools behind it are the ones of
+// the picture before; fill brings them up to date.
+func (c *routeCache) newTable(routes []factory.Route, aliases []factory.Alias, g *Gateway) *routeTable {
+	t := &routeTable{
+		byName: make(map[string]*route, len(routes)), aliases: make(map[string]*alias, len(aliases)),
+		hosts: map[string]bool{}, read: time.Now(),
+	}
+	wrong := map[string]bool{}
+	report := func(key, message string, args ...any) {
+		if wrong[key] = true; !c.said[key] {
+			g.Log.Error(message, args...)
 		}
 	}
-	t := &routeTable{byName: make(map[string]*route, len(routes)), hosts: map[string]bool{}, read: time.Now()}
+	byID := make(map[string]*route, len(routes))
 	for _, fr := range routes {
-		d := &fr.Deployment
-		name := d.PublicName
-		if name == "" {
-			name = d.LLM.Location
-		}
 		if fr.Hostname != "" {
 			t.hosts[fr.Hostname] = true
 		}
-		if name == "" || t.byName[name] != nil {
-			g.Log.Error("two deployments with one public name; the second is not served", "deployment", d.Name, "public_name", name)
+		d := &fr.Deployment
+		r := newRoute(fr)
+		if r.name == "" || t.byName[r.name] != nil {
+			report("name/"+d.ID, "two deployments with one public name; the second is not served", "deployment", d.Name, "public_name", r.name)
 			continue
 		}
-		r := &route{Route: fr, name: name, nameJSON: string(mustJSON(name))}
-		if e, ok := engines.Find(d.Engine); ok {
-			r.running = e.RunningUsage
-		}
 		for _, fr := range fr.Replicas {
-			rep, err := newReplica(fr, loads[fr.ID])
+			if !serves(fr) || d.Stopped {
+				continue
+			}
+			rep, err := c.newReplica(fr, r)
 			if err != nil {
-				g.Log.Error("a replica has an address that cannot be used", "replica", fr.ID, "err", err)
+				report("address/"+fr.ID, "a replica has an address that cannot be used", "replica", fr.ID, "err", err)
 				continue
 			}
 			r.replicas = append(r.replicas, rep)
 		}
-		t.byName[name] = r
-		t.names = append(t.names, name)
+		if r.pool = c.pools[d.ID]; r.pool == nil {
+			r.pool = &pool{g: g, deployment: d.ID}
+		}
+		byID[d.ID] = r
+		t.byName[r.name] = r
+		t.names = append(t.names, r.name)
+	}
+	for _, fa := range aliases {
+		if t.byName[fa.Name] != nil || t.aliases[fa.Name] != nil || fa.Name == "" {
+			report("alias/"+fa.ID, "an alias has the name of a deployment or of another alias; it is not served", "alias", fa.Name)
+			continue
+		}
+		t.aliases[fa.Name] = newAlias(fa, byID)
+		t.names = append(t.names, fa.Name)
 	}
 	slices.Sort(t.names)
+	c.said = wrong
 	return t
 }
 
-func newReplica(fr factory.Replica, before *replica) (*replica, error) {
-	base, err := url.Parse(fr.URL)
+// fill brings pools and loads up to date with the newest picture. Who waits for a
+// replica is served here when one has come.
+func (c *routeCache) fill(t *routeTable, g *Gateway) {
+	pools := make(map[string]*pool, len(t.byName))
+	loads := make(map[string]*replica)
+	for _, r := range t.byName {
+		pools[r.Deployment.ID] = r.pool
+		for _, rep := range r.replicas {
+			rep.gone.Store(false)
+			loads[rep.id] = rep
+		}
+	}
+	for id, rep := range c.loads {
+		if loads[id] != nil {
+			continue
+		}
+		// Its streams run on; should it come back meanwhile, they count.
+		if rep.gone.Store(true); rep.inFlight.Load() > 0 {
+			loads[id] = rep
+		}
+	}
+	removed := c.pools
+	c.pools, c.loads = pools, loads
+	for _, r := range t.byName {
+		r.pool.update(r)
+	}
+	for id, p := range removed {
+		if pools[id] == nil {
+			p.close()
+		}
+	}
+}
+
+func newRoute(fr factory.Route) *route {
+	d := &fr.Deployment
+	name := d.PublicName
+	if name == "" {
+		name = d.LLM.Location
+	}
+	r := &route{Route: fr, name: name, nameJSON: string(mustJSON(name)), rates: ratesOf(d.Price), hash: hashText(d.ID), health: "/v1/models"}
+	e, known := engines.Find(d.Engine)
+	if known {
+		r.health = e.HealthPath
+		if d.RunningUsage != factory.LearnedNo {
+			r.running = e.RunningUsage
+		}
+	}
+	for i, at := range endpoints {
+		r.offers[i] = !known || e.Offers(at.path)
+	}
+	return r
+}
+
+// serves reports whether new requests may go to a replica. One that is on its way
+// out finishes what it has.
+func serves(fr factory.Replica) bool {
+	return !fr.Stopping && fr.URL != "" && (fr.State == "" || fr.State == factory.Ready)
+}
+
+func (c *routeCache) newReplica(fr factory.Replica, of *route) (*replica, error) {
+	base, err := engineURL(fr.URL)
 	if err != nil {
-		return nil, factory.Errorf(factory.Invalid, "the address does not parse") // err would repeat it
+		return nil, &factory.Error{Kind: factory.Invalid, Message: err.Error()}
 	}
-	if base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, factory.Errorf(factory.Invalid, "the address is not http://host:port")
+	rep := &replica{id: fr.ID, served: fr.ServedName, host: base.Host, revision: fr.Revision, hash: hashText(fr.ID)}
+	if rep.served == "" {
+		rep.served = of.name
 	}
-	rep := &replica{id: fr.ID, served: fr.ServedName, host: base.Host}
 	root := strings.TrimSuffix(strings.TrimSuffix(base.Path, "/"), "/v1")
-	for i, e := range endpoints {
+	at := func(path string) *url.URL {
 		u := *base
-		u.Path, u.RawPath = root+e.path, ""
-		rep.urls[i] = &u
+		u.Path, u.RawPath = root+path, ""
+		return &u
 	}
-	// At another address there is another engine: what was learned does not hold there.
-	if before != nil && before.urls[0].String() == rep.urls[0].String() {
+	for i, e := range endpoints {
+		rep.urls[i] = at(e.path)
+	}
+	rep.health = at(of.health)
+	// At another address, or of another revision, there is another engine: what was
+	// learned does not hold there.
+	before := c.loads[fr.ID]
+	if before != nil && before.revision == rep.revision && before.urls[0].String() == rep.urls[0].String() {
 		rep.load = before.load
 	} else {
 		rep.load = &load{}
@@ -174,14 +284,22 @@ func newReplica(fr factory.Replica, before *replica) (*replica, error) {
 	return rep, nil
 }
 
-// find returns the route of a model that a tenant may use under a host name.
-func (t *routeTable) find(model, tenantID, host string) (*route, *problem) {
-	r := t.byName[model]
-	if r == nil || !r.Deployment.SharedWith(tenantID) || !t.reachable(r, host) {
-		return nil, &problem{status: 404, kind: typeInvalid, code: codeModel, param: "model",
-			message: "The model " + quote(model) + " does not exist, or is not shared with you. GET /v1/models lists what you can use."}
+// find returns the route of a deployment that a tenant may use under a host name;
+// nil when there is none.
+func (t *routeTable) find(model, tenantID, host string) *route {
+	if r := t.byName[model]; r != nil && t.usable(r, tenantID, host) {
+		return r
 	}
-	return r, nil
+	return nil
+}
+
+func (t *routeTable) usable(r *route, tenantID, host string) bool {
+	return r.Deployment.SharedWith(tenantID) && t.reachable(r, host)
+}
+
+func unknownModel(model string) *problem {
+	return &problem{status: 404, kind: typeInvalid, code: codeModel, param: "model",
+		message: "The model " + quote(model) + " does not exist, or is not shared with you. GET /v1/models lists what you can use."}
 }
 
 // reachable keeps endpoints apart: under an endpoint's host name there are its own

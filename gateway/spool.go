@@ -64,12 +64,18 @@ type spool struct {
 	sequence int64
 	bytes    int64
 	waiting  int64
+	recent   []recentRow // the newest rows of segments, oldest first
 	memory   []factory.Usage
 	broken   error // the disk takes no rows
 	lost     int64
 	setAside int64
 	since    time.Time
 	problem  string
+
+	// written counts rows on disk, those of earlier processes first, and remembered rows
+	// in memory; gone counts rows on disk that are dealt with, and offered those that the
+	// ledger may have.
+	written, remembered, gone, offered int64
 
 	moving sync.Mutex // one drain at a time; guards what follows
 	batch  batch
@@ -139,6 +145,7 @@ func (s *spool) recover() error {
 		s.bytes += whole
 		s.waiting += rows
 	}
+	s.written = s.waiting
 	if s.waiting > 0 {
 		s.log.Info("usage of an earlier process goes to the ledger", "rows", s.waiting)
 		s.wake <- struct{}{}
@@ -164,24 +171,29 @@ func (s *spool) admits() *problem {
 
 func (s *spool) fullLocked() bool { return s.bytes >= s.most || len(s.memory) > 0 }
 
-// append keeps a row. When the disk does not take it, it stays in memory and new
-// requests are refused until that is over.
-func (s *spool) append(u factory.Usage) {
+// append keeps a row and says where. When the disk does not take it, it stays in
+// memory and new requests are refused until that is over.
+func (s *spool) append(u factory.Usage) place {
 	line, err := encodeRow(u)
 	if err != nil {
 		s.log.Error("a usage row cannot be written down", "request", u.ID, "err", err)
-		return // numbers and texts only: it cannot happen
+		return place{} // numbers and texts only: it cannot happen
 	}
 	s.mu.Lock()
+	at := place{}
 	err = s.writeLocked(line)
-	if err != nil {
+	if err == nil {
+		s.keepRecentLocked(u, len(line))
+		s.written++
+		at.row = s.written
+	} else {
 		s.rememberLocked(u, err)
+		s.remembered++
+		at.memory = s.remembered
 	}
 	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
+	s.nudge()
+	return at
 }
 
 func (s *spool) rememberLocked(u factory.Usage, err error) {

@@ -20,11 +20,13 @@ const maxUnflushed = 16 << 10
 
 // stream carries one engine's events to one client.
 type stream struct {
-	x    *exchange
-	c    *call
-	body io.ReadCloser // the engine's, as it comes over the wire
-	in   *eventReader
-	view view
+	x       *exchange
+	c       *call
+	body    io.ReadCloser // the engine's, as it comes over the wire
+	in      *eventReader
+	view    view
+	lease   *lease
+	running string // the option with which the engine was asked for running counts
 
 	chunk     chunk
 	out       []byte // an event that had to be changed
@@ -34,8 +36,8 @@ type stream struct {
 
 // stream forwards events as they come. Every event that is whole goes out in one
 // flush with those that arrived together with it, and with nothing later.
-func (x *exchange) stream(c *call, body io.ReadCloser, text io.Reader, running string) (verdict, *problem) {
-	s := &stream{x: x, c: c, body: body, in: newEventReader(text), view: x.view(running)}
+func (x *exchange) stream(c *call, l *lease, body io.ReadCloser, text io.Reader, running string) (verdict, *problem) {
+	s := &stream{x: x, c: c, lease: l, body: body, in: newEventReader(text), view: x.view(running), running: running}
 	defer s.in.free()
 	for {
 		for {
@@ -59,10 +61,10 @@ func (x *exchange) stream(c *call, body io.ReadCloser, text io.Reader, running s
 
 // view is what this client gets to see, given what the engine was asked for.
 func (x *exchange) view(running string) view {
-	v := view{name: x.route.name, nameJSON: x.route.nameJSON}
+	v := view{name: x.name, nameJSON: x.nameJSON}
 	q := x.request
-	if !q.stream {
-		return v
+	if !q.stream || !endpoints[x.endpoint].streams {
+		return v // nothing was asked for that the client did not
 	}
 	v.hideTimings = running == optionTimings && !q.wantsTimings
 	switch {
@@ -82,7 +84,7 @@ func (s *stream) take(ev *event) (v verdict, p *problem, over bool) {
 		return v, p, true
 	}
 	if ev.data == nil {
-		return s.forward(ev.raw)
+		return s.aside(ev.raw)
 	}
 	c := &s.chunk
 	c.read(ev.data, &s.view)
@@ -117,6 +119,18 @@ func (s *stream) take(ev *event) (v verdict, p *problem, over bool) {
 	return s.forward(raw)
 }
 
+// aside passes on what is no event, such as a comment. It repeats nothing if another
+// replica has to take over.
+func (s *stream) aside(raw []byte) (verdict, *problem, bool) {
+	if !s.x.started {
+		s.x.streamHeader()
+	}
+	if err := s.put(raw); err != nil {
+		return left, nil, true
+	}
+	return answered, nil, false
+}
+
 func (s *stream) forward(raw []byte) (verdict, *problem, bool) {
 	if err := s.write(raw); err != nil {
 		return left, nil, true
@@ -143,23 +157,36 @@ func (s *stream) rewrite(ev *event) []byte {
 	return append(s.out, '\n')
 }
 
-// begin sends the header, with the first byte and not before: until then another
-// replica can take over.
-func (s *stream) begin() {
-	x := s.x
+// streamHeader sends the header of a stream, with the first byte and not before:
+// until then an error can still be an ordinary answer.
+func (x *exchange) streamHeader() {
 	x.started = true
-	x.outgoing, x.request.body = nil, nil // a stream is open for long, and prompts are large
 	h := x.w.Header()
 	h["Content-Type"] = []string{"text/event-stream"}
 	h["Cache-Control"] = []string{"no-cache"}
 	h["X-Accel-Buffering"] = []string{"no"}
+	if !x.holding { // else nobody knows yet
+		x.queueHeader(h)
+		// What came before the engine was asked; what comes after is a few microseconds.
+		x.overheadHeader(h, x.ready.Sub(x.begun)+x.waited-x.engines-x.queued)
+	}
 	x.w.WriteHeader(http.StatusOK)
 }
 
+// write sends an event. With the first there is no other attempt any more.
 func (s *stream) write(raw []byte) error {
-	if !s.x.started {
-		s.begin()
+	if x := s.x; !x.sent {
+		x.sent = true
+		s.lease.restore()
+		x.outgoing, x.request.body = nil, nil // a stream is open for long, and prompts are large
+		if !x.started {
+			x.streamHeader()
+		}
 	}
+	return s.put(raw)
+}
+
+func (s *stream) put(raw []byte) error {
 	if err := s.x.write(raw); err != nil {
 		return err
 	}
@@ -203,9 +230,14 @@ func (s *stream) finish(ev *event) (verdict, *problem) {
 	if err := s.flush(); err != nil {
 		return left, nil
 	}
+	x.learn(s.running)
 	x.settle(http.StatusOK, "")
-	err := s.write(ev.raw)
-	if err == nil && !bytes.HasSuffix(ev.raw, []byte("\n\n")) && !bytes.HasSuffix(ev.raw, []byte("\n\r\n")) {
+	raw := ev.raw
+	if s.chunk.n > 0 {
+		raw = s.rewrite(ev)
+	}
+	err := s.write(raw)
+	if err == nil && !bytes.HasSuffix(raw, []byte("\n\n")) && !bytes.HasSuffix(raw, []byte("\n\r\n")) {
 		err = s.write([]byte("\n\n"))
 	}
 	if err == nil {
@@ -215,7 +247,7 @@ func (s *stream) finish(ev *event) (verdict, *problem) {
 		now := time.Now()
 		x.observe(now, metrics.E2E, inMilliseconds(now.Sub(x.begun)), 1)
 	}
-	s.c.drain(s.body)
+	s.c.drain(s.body, s.lease)
 	return answered, nil
 }
 
@@ -224,12 +256,12 @@ func (s *stream) finish(ev *event) (verdict, *problem) {
 // clients take a clean end without [DONE] for success.
 func (s *stream) failed(f failure) (verdict, *problem) {
 	x := s.x
-	if !x.started {
+	if !x.sent {
 		p := f.problem()
 		if retriable(p.status) {
 			return again, p
 		}
-		x.settle(p.status, factory.FlagFailed)
+		x.settle(p.status, p.flag())
 		x.refuse(p)
 		return answered, nil
 	}
@@ -277,7 +309,10 @@ func (s *stream) ended(err error) (verdict, *problem) {
 	case errors.Is(err, errEventTooLong):
 		f.message = "The engine sent an event that is longer than 64 MiB. What was sent is not complete."
 	}
-	if !x.started {
+	if !x.sent {
+		if x.g.running.Err() == nil {
+			x.strike(s.lease)
+		}
 		return again, p
 	}
 	return s.failed(f)

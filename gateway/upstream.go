@@ -33,15 +33,17 @@ type upstream struct {
 	fresh          http.RoundTripper
 	idleConnection time.Duration // zero: the default; tests shorten it
 	closeIdle      func()
+	dialer         net.Dialer
+	tunnels        Tunnels // nil: there are none
 }
 
 func (u *upstream) open() {
 	if u.idleConnection == 0 {
 		u.idleConnection = idleConnection
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
+	u.dialer = net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}
 	pooled := &http.Transport{
-		DialContext:         dialer.DialContext,
+		DialContext:         u.dial,
 		TLSHandshakeTimeout: 2 * dialTimeout,
 		// An engine's answers are read as they come; the gateway decodes what an engine
 		// compresses without being asked.
@@ -50,10 +52,14 @@ func (u *upstream) open() {
 		IdleConnTimeout:        u.idleConnection,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	fresh := pooled.Clone()
-	fresh.DisableKeepAlives = true
-	u.pooled, u.fresh = pooled, fresh
-	u.closeIdle = pooled.CloseIdleConnections
+	once := pooled.Clone()
+	once.DisableKeepAlives = true
+	keep := &transport{dial: u.dial, idleFor: u.idleConnection, secure: pooled}
+	u.pooled, u.fresh = keep, &transport{dial: u.dial, secure: once}
+	u.closeIdle = func() {
+		keep.closeIdle()
+		pooled.CloseIdleConnections()
+	}
 }
 
 func (u *upstream) close() {
@@ -160,17 +166,20 @@ func (c *call) end() {
 }
 
 // drain reads what an engine sends after the end of its stream, apart from the
-// client's request, and ends the call.
-func (c *call) drain(body io.ReadCloser) {
+// client's request, and ends the call. The request counts at the replica until then.
+func (c *call) drain(body io.ReadCloser, l *lease) {
 	if !c.unhook() {
 		return // the client left in this moment; the call is over already
 	}
 	c.kept = true
 	c.idle.Reset(time.Second)
+	held := *l
+	l.pool = nil
 	go func() {
 		defer func() {
 			c.idle.Stop()
 			c.cancel(nil)
+			held.release()
 		}()
 		defer body.Close()
 		// Whether it works decides only on whether the connection is used again.
@@ -200,10 +209,10 @@ func refused(err error) bool {
 // retryAfter reads an engine's own word on when to come back.
 func retryAfter(h http.Header) time.Duration {
 	n, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || n < 1 || n > 3600 {
+	if err != nil || n < 1 {
 		return 0
 	}
-	return time.Duration(n) * time.Second
+	return time.Duration(min(n, 3600)) * time.Second
 }
 
 // retriable statuses say that the replica did not take the request.

@@ -1,6 +1,10 @@
 package gateway
 
-import "time"
+import (
+	"time"
+
+	"tokenfactory/factory"
+)
 
 // maxChoices bounds what is kept per choice; engines allow far fewer.
 const maxChoices = 1024
@@ -12,6 +16,7 @@ type meter struct {
 	one                              [1]choiceMeter // without n, nothing is allocated
 	choices                          []choiceMeter
 	events                           int64 // that carried tokens
+	runs                             int   // events with a running count
 }
 
 type choiceMeter struct {
@@ -40,6 +45,7 @@ func (m *meter) take(c *chunk) {
 	if c.hasTimings {
 		m.timings, m.hasTimings = c.timings, true
 		if !c.hasUsage && c.choices == 1 {
+			m.runs++
 			m.choice(c.first).completion = c.timings.completion
 		}
 	}
@@ -47,6 +53,7 @@ func (m *meter) take(c *chunk) {
 	case !c.hasUsage:
 	case c.choices == 1:
 		m.hasRunning = true
+		m.runs++
 		m.running.prompt, m.running.cached = c.usage.prompt, c.usage.cached
 		m.choice(c.first).completion = c.usage.completion
 	default:
@@ -94,4 +101,17 @@ func (m *meter) gap(k mark, now time.Time) (time.Duration, int) {
 		return 0, 0
 	}
 	return since / time.Duration(tokens), int(tokens)
+}
+
+// learn notes what a stream that was whole showed about the engine: whether it puts
+// running counts on its events. A single one may be just the total.
+func (x *exchange) learn(running string) {
+	const enough = 8
+	switch m := &x.meter; {
+	case running == "" || m.events < enough:
+	case m.runs > 1:
+		x.g.learned(x.route, factory.LearnedYes)
+	case m.runs == 0:
+		x.g.learned(x.route, factory.LearnedNo)
+	}
 }

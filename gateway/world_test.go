@@ -24,12 +24,17 @@ type world struct {
 	mu      sync.Mutex
 	keys    map[string]factory.Key
 	routes  []factory.Route
+	aliases []factory.Alias
 	rows    []factory.Usage
 	batches int
 	buckets []metrics.Bucket
 	touched map[string]time.Time
 	away    bool
 	lookups int
+	wakes   int
+	learned []factory.Learned
+	// deaf, when set, is how many more times it cannot be told anything.
+	deaf int
 	// refuse, when set, decides about a batch of usage.
 	refuse func([]factory.Usage) error
 }
@@ -72,6 +77,48 @@ func (w *world) AllRoutes(context.Context, time.Time) ([]factory.Route, error) {
 		return nil, errAway
 	}
 	return append([]factory.Route(nil), w.routes...), nil
+}
+
+func (w *world) AllAliases(context.Context) ([]factory.Alias, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.away {
+		return nil, errAway
+	}
+	return append([]factory.Alias(nil), w.aliases...), nil
+}
+
+// WakeDeployment makes a sleeping deployment one whose replica is on its way.
+func (w *world) WakeDeployment(_ context.Context, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wakes++
+	if w.deaf > 0 {
+		w.deaf--
+		return errAway
+	}
+	for i := range w.routes {
+		if d := &w.routes[i].Deployment; d.ID == id {
+			d.Asleep = false
+		}
+	}
+	return nil
+}
+
+func (w *world) SetRunningUsage(_ context.Context, id string, learned factory.Learned) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deaf > 0 {
+		w.deaf--
+		return errAway
+	}
+	w.learned = append(w.learned, learned)
+	for i := range w.routes {
+		if d := &w.routes[i].Deployment; d.ID == id {
+			d.RunningUsage = learned
+		}
+	}
+	return nil
 }
 
 func (w *world) AppendUsage(_ context.Context, rows []factory.Usage) error {
@@ -157,7 +204,7 @@ func newBench(t testing.TB, engines []string, setups ...func(*bench)) *bench {
 	}}
 	b.routes = []factory.Route{routeTo(asked, engines...)}
 	b.g = &Gateway{
-		Keys: b.world, Routes: b.world, Ledger: b.world, Buckets: b.world, SpoolDir: t.TempDir(),
+		Keys: b.world, Routes: b.world, Deployments: b.world, Ledger: b.world, Buckets: b.world, SpoolDir: t.TempDir(),
 		Log: slog.New(slog.NewTextHandler(b.logs, nil)),
 	}
 	for _, f := range setups {
@@ -260,6 +307,19 @@ func (b *bench) row(n int) factory.Usage {
 		b.Fatalf("the ledger has %d rows, want %d", len(rows), n)
 	}
 	return rows[n-1]
+}
+
+// change changes what may be asked for, and waits until the gateway knows.
+func (b *bench) change(f func(*world)) {
+	b.Helper()
+	b.set(f)
+	before := b.g.routes.now.Load()
+	b.g.Poke()
+	b.until("routes are read", func() bool { return b.g.routes.now.Load() != before })
+	// A reading that had begun before the change may have been the one.
+	before = b.g.routes.now.Load()
+	b.g.Poke()
+	b.until("routes are read again", func() bool { return b.g.routes.now.Load() != before })
 }
 
 func (b *bench) until(what string, ok func() bool) {

@@ -1,0 +1,214 @@
+package gateway
+
+import (
+	"slices"
+	"strconv"
+
+	"tokenfactory/billing"
+	"tokenfactory/factory"
+)
+
+// booking is what a request has reserved with the limits.
+type booking struct {
+	id    string // empty when nothing is booked
+	times int    // deployments that were tried
+}
+
+// reserve books with the limits of key, tenant and deployment what the request may
+// come to, or says which of them does not let it pass. A request without limits
+// pays nothing for them.
+func (x *exchange) reserve() *problem {
+	x.unreserve()
+	x.request.cap = 0
+	if x.booking.times > 0 {
+		noStanding(x.w.Header()) // of another deployment
+	}
+	d := &x.route.Deployment
+	if x.key.Limits.None() && x.key.TenantLimits.None() && d.Limits.None() {
+		return nil
+	}
+	claims, p := x.claims()
+	if p != nil {
+		return p
+	}
+	id := x.id
+	if x.booking.times++; x.booking.times > 1 {
+		id += "/" + strconv.Itoa(x.booking.times)
+	}
+	s, err := x.g.Limits.Reserve(x.r.Context(), id, x.g.limitClock(), claims)
+	if err != nil {
+		return storeProblem(err)
+	}
+	s.headers(x.w.Header())
+	if s.Refused != nil {
+		x.countRefusal(&s.Refused.Claim)
+		return x.g.refusal(s.Refused)
+	}
+	x.booking.id = id
+	x.capOutput(s.Held)
+	return nil
+}
+
+// unreserve gives back everything that is booked, as if the request had not come.
+func (x *exchange) unreserve() {
+	if x.booking.id != "" {
+		x.g.Limits.Release(x.booking.id, x.g.limitClock())
+		x.booking.id = ""
+	}
+}
+
+// settleLimits replaces what was booked by what the request's row in the ledger
+// says; at is where that row is.
+func (x *exchange) settleLimits(u *factory.Usage, at place) {
+	used := Used{
+		KeyID: u.KeyID, TenantID: u.TenantID, DeploymentID: u.DeploymentID, Began: u.StartedAt, Rates: x.route.rates, at: at,
+		Tokens: factory.Tokens{Requests: 1, PromptTokens: u.PromptTokens, CachedTokens: u.CachedTokens, CompletionTokens: u.CompletionTokens},
+	}
+	id := x.booking.id
+	x.booking.id = ""
+	s := x.g.Limits.Settle(id, x.g.limitClock(), &used)
+	if !x.started {
+		s.headers(x.w.Header())
+	}
+}
+
+// claims is what the request asks of every limit that holds for it.
+func (x *exchange) claims() ([]Claim, *problem) {
+	d := &x.route.Deployment
+	claims := make([]Claim, 0, 6)
+	var need need
+	for _, of := range [...]struct {
+		scope  factory.Scope
+		id     string
+		limits *factory.Limits
+	}{
+		{factory.ScopeKey, x.key.ID, &x.key.Limits},
+		{factory.ScopeTenant, x.key.TenantID, &x.key.TenantLimits},
+		{factory.ScopeDeployment, d.ID, &d.Limits},
+	} {
+		from := len(claims)
+		claims = limitsOf(claims, of.scope, of.id, of.limits)
+		for i := from; i < len(claims); i++ {
+			c := &claims[i]
+			if c.Amount, c.Least = 1, 1; c.Kind != factory.LimitRequests && c.Kind != factory.LimitConcurrency {
+				x.measure(&need)
+				need.tokens(c)
+			}
+		}
+		// What counts nothing is not kept out by a full window.
+		claims = slices.DeleteFunc(claims, func(c Claim) bool { return c.Money == nil && c.Amount == 0 })
+		money := budgetOf(of.limits, x.beganAt)
+		if money == nil || d.Price != nil && d.Price.Free {
+			continue
+		}
+		if x.route.rates == nil {
+			return nil, unavailable("The price of this model cannot be read. Tell an operator.")
+		}
+		c := Claim{Scope: of.scope, ID: of.id, Kind: factory.LimitBudget, Money: money}
+		if money.Currency != x.route.rates.Currency {
+			x.countRefusal(&c)
+			return nil, wrongCurrency(&c, x.route.rates.Currency)
+		}
+		x.measure(&need)
+		if need.money(money, x.route.rates); !money.Cost.IsZero() {
+			claims = append(claims, c)
+		}
+	}
+	return claims, nil
+}
+
+// need is what a request may come to at one deployment.
+type need struct {
+	known  bool
+	bound  *bound
+	prompt int64 // likely
+	// output is the most that is produced; exact says that the request bounds it.
+	output int64
+	exact  bool
+	// The same for money, which must not run over: more than it can come to.
+	promptMost, outputMost int64
+}
+
+func (x *exchange) measure(n *need) {
+	if n.known {
+		return
+	}
+	n.known, n.bound = true, &x.request.bound
+	if !n.bound.read {
+		*n.bound = readBound(x.request.body, endpoints[x.endpoint].name)
+	}
+	context := contextLength(&x.route.Deployment)
+	n.prompt = n.bound.estimate
+	if context > 0 {
+		n.prompt = min(n.prompt, context)
+	}
+	n.output, n.exact = n.bound.outputTokens(context, n.prompt)
+	n.promptMost = n.bound.promptMost(context)
+	n.outputMost, _ = n.bound.outputTokens(context, 0)
+}
+
+func contextLength(d *factory.Deployment) int64 {
+	if d.ContextLength > 0 {
+		return int64(d.ContextLength)
+	}
+	return int64(d.LLM.ContextLength)
+}
+
+// tokens is what to book with a limit of tokens. Only what the request itself says
+// can make it one that never fits: the length of its prompt is a guess.
+func (n *need) tokens(c *Claim) {
+	prompt, output, sure := n.prompt, n.output, int64(0)
+	switch c.Kind {
+	case factory.LimitInputTokens:
+		output = 0
+	case factory.LimitOutputTokens:
+		prompt = 0
+	default:
+		sure = 1 // no prompt has fewer
+	}
+	if n.exact && output+sure > c.Limit {
+		c.Amount, c.Least = prompt+output, prompt+output
+		return
+	}
+	c.Amount = min(prompt+output, c.Limit)
+	c.Least = c.Amount
+	if !n.exact {
+		c.Least = min(c.Amount, prompt+min(output, 1))
+	}
+}
+
+// money is what to hold of a budget.
+func (n *need) money(m *Money, r *billing.CashRates) {
+	m.Cost = r.Most(n.promptMost, n.outputMost)
+	m.Least = m.Cost
+	if !n.exact {
+		m.Least = r.Most(n.promptMost, min(n.outputMost, n.bound.answers))
+	}
+}
+
+// capOutput bounds what an engine produces to what is held of the budgets, when the
+// request itself sets no bound.
+func (x *exchange) capOutput(held billing.Cash) {
+	b := &x.request.bound
+	if !held.Positive() || !b.read || b.stated || b.none {
+		return
+	}
+	context := contextLength(&x.route.Deployment)
+	rates := x.route.rates
+	n, limited := rates.Affords(held.Sub(rates.Most(b.promptMost(context), 0)))
+	if most, _ := b.outputTokens(context, 0); limited && n < most {
+		x.request.cap = max(1, n/b.answers)
+	}
+}
+
+// ratesOf reads a price; nil when there is none that can be read.
+func ratesOf(p *factory.Price) *billing.CashRates {
+	if p == nil {
+		return nil
+	}
+	r, err := billing.CashRatesOf(*p)
+	if err != nil {
+		return nil
+	}
+	return &r
+}
