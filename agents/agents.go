@@ -30,7 +30,7 @@ type JoinRequest struct {
 	Identity string           `json:"identity"` // of the machine, not of its name
 	Version  string           `json:"version"`
 	Runtime  string           `json:"runtime"`
-	Address  string           `json:"address"` // host that the gateway reaches engines at
+	Address  string           `json:"address"` // host that the gateway reaches engines at; empty: the agent's tunnel
 	Hardware factory.Hardware `json:"hardware"`
 }
 
@@ -70,6 +70,9 @@ type ReportResponse struct {
 	// SpreadMS is over how many milliseconds agents spread their first attempt to
 	// reconnect after they lost the server: the more agents, the longer.
 	SpreadMS int64 `json:"spread_ms"`
+	// SeenFrom is the address that the report came from, as the server sees it: another
+	// one than the agent's own when something on the way translates addresses.
+	SeenFrom string `json:"seen_from,omitempty"`
 }
 
 // Problem is the body of every refusal.

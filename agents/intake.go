@@ -30,20 +30,25 @@ const maxBody = 4 << 20
 
 // Intake is the server's side of the agents' contract.
 type Intake struct {
-	Fleet Fleet
-	Log   *slog.Logger
-	Now   func() time.Time
+	Fleet   Fleet
+	Tunnels *Tunnels // nil: none are taken
+	Log     *slog.Logger
+	Now     func() time.Time
 
 	crowd crowd
 }
 
 func (in *Intake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == PathTunnel {
+		in.tunnel(w, r)
+		return
+	}
 	received := in.Now()
 	var answer any
 	var err error
 	switch {
 	case r.URL.Path != PathJoin && r.URL.Path != PathReport:
-		err = factory.Errorf(factory.NotFound, "Agents call %s and %s only.", PathJoin, PathReport)
+		err = factory.Errorf(factory.NotFound, "Agents call %s, %s and %s only.", PathJoin, PathReport, PathTunnel)
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		in.refuse(w, r, http.StatusMethodNotAllowed, factory.Errorf(factory.Invalid, "Agents call this address with POST."))
@@ -118,6 +123,18 @@ func incompatible(theirs int) error {
 		what = "Update the server, or use an older agent."
 	}
 	return factory.Errorf(factory.Incompatible, "The agent speaks protocol version %d and this server speaks version %d. %s", theirs, Protocol, what)
+}
+
+// nodeOf is the machine whose agent has a credential.
+func nodeOf(ctx context.Context, nodes interface {
+	NodeByCredential(ctx context.Context, hash string) (factory.Node, error)
+}, credential string) (factory.Node, error) {
+	node, err := nodes.NodeByCredential(ctx, factory.HashSecret(credential))
+	if factory.KindOf(err) == factory.NotFound {
+		return factory.Node{}, factory.Errorf(factory.Unauthenticated,
+			"This agent's credential is not known here: its machine was removed, or joined again. Join with a new token from the cluster's page.")
+	}
+	return node, err
 }
 
 // bearer is the credential of a request.

@@ -35,7 +35,7 @@ func (in *Intake) join(w http.ResponseWriter, r *http.Request, received time.Tim
 	if err != nil {
 		return JoinResponse{}, err
 	}
-	in.Log.Info("a machine joined", "node", node.Name, "cluster", node.ClusterName, "address", node.Address, "agent", node.AgentVersion)
+	in.Log.Info("a machine joined", "node", node.Name, "cluster", node.ClusterName, "reached", node.Where(), "agent", node.AgentVersion)
 	return JoinResponse{NodeID: node.ID, NodeName: node.Name, Cluster: node.ClusterName, Credential: credential}, nil
 }
 
@@ -54,8 +54,9 @@ func (req JoinRequest) check() error {
 // checkSelf refuses what an agent says of its machine when pages could not show it.
 func checkSelf(address, version string, h factory.Hardware) error {
 	switch {
-	case address == "" || !plain(address, 253) || strings.ContainsAny(address, "/ @"):
-		return factory.Errorf(factory.Invalid, "The agent's address %q is not a host name or an IP address. Give one with --advertise.", address)
+	// Without an address the machine is reached through its tunnel.
+	case !plain(address, 253) || strings.ContainsAny(address, "/ @"):
+		return factory.Errorf(factory.Invalid, "The agent's address %q is not a host name or an IP address. Give one with --advertise, or use --tunnel.", address)
 	case !plain(version, 100):
 		return factory.Errorf(factory.Invalid, "The agent's version cannot be read.")
 	case !plain(h.Hostname, 253):

@@ -2,7 +2,9 @@ package agents
 
 import (
 	"context"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -27,11 +29,7 @@ func (in *Intake) report(w http.ResponseWriter, r *http.Request, received time.T
 		return ReportResponse{}, err
 	}
 	ctx := r.Context()
-	node, err := in.Fleet.NodeByCredential(ctx, factory.HashSecret(credential))
-	if factory.KindOf(err) == factory.NotFound {
-		return ReportResponse{}, factory.Errorf(factory.Unauthenticated,
-			"This agent's credential is not known here: its machine was removed, or joined again. Join with a new token from the cluster's page.")
-	}
+	node, err := nodeOf(ctx, in.Fleet, credential)
 	if err != nil {
 		return ReportResponse{}, err
 	}
@@ -76,7 +74,25 @@ func (in *Intake) report(w http.ResponseWriter, r *http.Request, received time.T
 		AckSeq:     ack,
 		Replicas:   desired,
 		SpreadMS:   in.crowd.seen(node.ID, received).Milliseconds(),
+		SeenFrom:   seenFrom(r),
 	}, nil
+}
+
+// seenFrom is where a request comes from, or was said to by the proxy before us. It
+// is told to the one who asked, and used for nothing else.
+func seenFrom(r *http.Request) string {
+	from := r.RemoteAddr
+	if said := r.Header.Values("X-Forwarded-For"); len(said) > 0 {
+		hops := strings.Split(said[len(said)-1], ",")
+		from = strings.TrimSpace(hops[len(hops)-1])
+	}
+	if host, _, err := net.SplitHostPort(from); err == nil {
+		from = host
+	}
+	if ip, err := netip.ParseAddr(from); err == nil {
+		return ip.Unmap().WithZone("").String()
+	}
+	return ""
 }
 
 // otherMachine refuses a copy of a disk: a machine with none of the node's cards
@@ -94,7 +110,7 @@ func otherMachine(n factory.Node, h factory.Hardware, now time.Time) error {
 		}
 	}
 	return factory.Errorf(factory.Conflict, "Another machine, with other GPUs, reports as node %s (%s) of cluster %s: this agent's data folder or disk is a copy. "+
-		"Give this machine an id of its own (systemd-machine-id-setup), an empty data folder and a new join token.", n.Name, n.Address, n.ClusterName)
+		"Give this machine an id of its own (systemd-machine-id-setup), an empty data folder and a new join token.", n.Name, n.Where(), n.ClusterName)
 }
 
 // unseen leaves out batches that are kept already, and says the newest number.
@@ -197,7 +213,7 @@ func (in *Intake) statuses(n factory.Node, desired []factory.ReplicaSpec, said [
 			s.State, s.Reason, s.ReadyAt = factory.Starting, "Starting anew with the changed settings.", nil
 		}
 		if s.URL != "" {
-			if u, err := url.Parse(s.URL); err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			if u, err := url.Parse(s.URL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https" && !ownTunnel(u, n.ID, s.ID)) {
 				in.Log.Warn("a replica has an address that cannot be used", "node", n.Name, "replica", s.ID)
 				s.URL = ""
 			}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -35,6 +36,9 @@ type Agent struct {
 	Dir       string // data folder
 	Version   string
 	Advertise string // host that the gateway reaches engines at; empty: found out
+	// Tunnel is set when the gateway cannot reach this machine: requests come through
+	// the agent's own connection, and engines listen for this machine alone.
+	Tunnel bool
 	// Hardware is a file that describes the machine; empty: look at it.
 	Hardware string
 	// LeaveRunning makes the end of Run leave engines alone, to be adopted later.
@@ -48,6 +52,8 @@ type Agent struct {
 	outbox   outbox
 	recorder metrics.Recorder
 	runtime  *process.Runtime
+	carrier  *carrier // nil without Tunnel
+	seenFrom string   // where the server sees this machine
 }
 
 // Run works until ctx ends. It fails only when its data folder cannot be used.
@@ -74,6 +80,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.runtime = &process.Runtime{Dir: a.Dir, Host: host, Log: a.Log, LeaveRunning: a.LeaveRunning}
 
 	g, ctx := errgroup.WithContext(ctx)
+	if a.Tunnel {
+		a.carrier = newCarrier(a.Server, a.engineOf, a.Log)
+		g.Go(func() error { return a.carrier.Run(ctx) })
+	}
 	g.Go(func() error { return a.runtime.Run(ctx) })
 	g.Go(func() error { return a.machine.Run(ctx) })
 	g.Go(func() error { return (&scraper{runtime: a.runtime, recorder: &a.recorder, log: a.Log}).Run(ctx) })
@@ -126,7 +136,10 @@ func (a *Agent) know(ctx context.Context) error {
 // host is the address under which the gateway reaches this machine: as given, or
 // the one that this machine uses to reach the server.
 func (a *Agent) host(ctx context.Context) (string, error) {
-	if a.Advertise != "" {
+	switch {
+	case a.Tunnel:
+		return "127.0.0.1", nil
+	case a.Advertise != "":
 		return a.Advertise, nil
 	}
 	for retry := newBackoff(); ; {
@@ -143,6 +156,39 @@ func (a *Agent) host(ctx context.Context) (string, error) {
 			return "", ctx.Err()
 		}
 	}
+}
+
+// engineOf is where the engine of a replica answers on this machine, while one does.
+func (a *Agent) engineOf(replicaID string) (base string, ok bool) {
+	for _, t := range a.runtime.Targets() {
+		if t.ReplicaID == replicaID {
+			return t.URL, true
+		}
+	}
+	return "", false
+}
+
+// advertised is what the server is told of host: through a tunnel there is none to tell.
+func (a *Agent) advertised(host string) string {
+	if a.Tunnel {
+		return ""
+	}
+	return host
+}
+
+// unreachable warns when the address that was found out is probably none under which
+// the gateway reaches this machine.
+func (a *Agent) unreachable(host string) string {
+	if a.Tunnel || a.Advertise != "" {
+		return ""
+	}
+	own, errOwn := netip.ParseAddr(host)
+	seen, errSeen := netip.ParseAddr(a.seenFrom)
+	if errOwn != nil || errSeen != nil || own.Unmap().WithZone("") == seen || seen.IsLoopback() {
+		return ""
+	}
+	return "The factory sees this machine at " + a.seenFrom + ", and its engines listen at " + host + ". " +
+		"If requests do not reach them, start the agent with --tunnel, or with --advertise and an address that the gateway reaches."
 }
 
 // talk joins when needed and then reports, for ever.
@@ -200,7 +246,7 @@ func (a *Agent) join(ctx context.Context, host string) error {
 	var resp agents.JoinResponse
 	err := a.client.post(ctx, agents.PathJoin, "", agents.JoinRequest{
 		Protocol: agents.Protocol, Token: a.Token, Identity: a.identity,
-		Version: a.Version, Runtime: engines.RuntimeProcess, Address: host, Hardware: a.machine.hardware(),
+		Version: a.Version, Runtime: engines.RuntimeProcess, Address: a.advertised(host), Hardware: a.machine.hardware(),
 	}, &resp)
 	if err != nil {
 		return err
@@ -222,8 +268,18 @@ func (a *Agent) report(ctx context.Context, host string, retry *backoff) error {
 		}
 	}
 	statuses := a.runtime.Observe()
+	if a.Tunnel {
+		for i, s := range statuses {
+			if s.URL != "" {
+				statuses[i].URL = agents.TunnelURL(a.self.NodeID, s.ID, s.URL)
+			}
+		}
+	}
 	hardware := a.machine.hardware()
 	if w := a.outbox.warning(); w != "" {
+		hardware.Warnings = append(slices.Clip(hardware.Warnings), w)
+	}
+	if w := a.unreachable(host); w != "" {
 		hardware.Warnings = append(slices.Clip(hardware.Warnings), w)
 	}
 	batches, err := a.outbox.oldest()
@@ -232,7 +288,7 @@ func (a *Agent) report(ctx context.Context, host string, retry *backoff) error {
 	}
 	var resp agents.ReportResponse
 	err = a.client.post(ctx, agents.PathReport, a.self.Credential, agents.Report{
-		Protocol: agents.Protocol, SentAt: time.Now().UTC(), Version: a.Version, Address: host,
+		Protocol: agents.Protocol, SentAt: time.Now().UTC(), Version: a.Version, Address: a.advertised(host),
 		Hardware: hardware, Replicas: statuses, Batches: batches,
 	}, &resp)
 	if err != nil {
@@ -241,6 +297,15 @@ func (a *Agent) report(ctx context.Context, host string, retry *backoff) error {
 	if d := time.Duration(resp.SpreadMS) * time.Millisecond; d > 0 {
 		a.client.spread.Store(int64(d))
 		retry.spread(d)
+	}
+	if a.seenFrom != resp.SeenFrom {
+		a.seenFrom = resp.SeenFrom
+		if w := a.unreachable(host); w != "" {
+			a.Log.Warn(w)
+		}
+	}
+	if a.carrier != nil {
+		a.carrier.admit(a.self.Credential, time.Duration(resp.SpreadMS)*time.Millisecond)
 	}
 	if err := a.outbox.acknowledged(resp.AckSeq); err != nil {
 		a.Log.Warn("acknowledged measurements cannot be removed", "err", err)

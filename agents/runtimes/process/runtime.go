@@ -214,6 +214,7 @@ func (rt *Runtime) Targets() []Target {
 }
 
 func (rt *Runtime) list() []*replica {
+	rt.init()
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	return slices.SortedFunc(maps.Values(rt.replicas), func(a, b *replica) int { return strings.Compare(a.id, b.id) })
