@@ -86,7 +86,7 @@ func checkNew[T any](ctx context.Context, errs factory.FieldErrors, noun, name s
 	taken, err := found(err)
 	if taken {
 		article := "A "
-		if noun == "endpoint" {
+		if noun == "endpoint" || noun == "alias" {
 			article = "An "
 		}
 		errs.Add("name", article+noun+" named “"+name+"” exists already. Choose another name.")

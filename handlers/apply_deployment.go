@@ -91,6 +91,11 @@ func (a *Apply) place(ctx context.Context, tx *store.Store, name string, spec fa
 		spec.Currency = "USD"
 	}
 	errs := spec.Validate()
+	spec.Limits = spec.Limits.WithDefaults()
+	if spec.Budget != "" && !spec.Free && spec.BudgetCurrency != spec.Currency {
+		// Every request would be refused: money of two currencies cannot be compared.
+		errs.Add("budget_currency", "The prices are in "+spec.Currency+". Give the budget in the same currency.")
+	}
 	factory.CheckName(errs, "name", name)
 	if at.llm, err = lookUp(ctx, errs, "model", "model", spec.Model, tx.LLMByName); err != nil {
 		return spec, at, err
@@ -194,7 +199,7 @@ func tenantIDs(ctx context.Context, tx *store.Store, errs factory.FieldErrors, n
 // sameDeployment compares what does not restart the engine.
 func sameDeployment(d factory.Deployment, spec factory.DeploymentSpec, price factory.Price, at placing) bool {
 	return d.EndpointID == at.endpoint.ID && d.ModelID == at.llm.ID && d.ClusterID == at.cluster.ID &&
-		d.Replicas == spec.Replicas && d.RequestsPerMinute == spec.RequestsPerMinute && d.Workload == spec.Workload &&
+		d.Replicas == spec.Replicas && d.Limits.WithDefaults() == spec.Limits && d.ReplicaConcurrency == spec.ReplicaConcurrency && d.Workload == spec.Workload &&
 		d.TTFTTargetMS == spec.TTFTTargetMS && d.ITLTargetMS == spec.ITLTargetMS &&
 		d.SharedWithAll == spec.SharedWithAll && sameSet(d.TenantIDs, at.tenants) &&
 		d.Price != nil && price.Same(*d.Price)

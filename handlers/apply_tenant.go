@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"crypto/rand"
-	"strconv"
 	"strings"
 
 	"tokenfactory/factory"
@@ -13,11 +12,8 @@ import (
 
 // Tenant creates or changes a tenant.
 func (a *Apply) Tenant(ctx context.Context, tx *store.Store, name string, spec factory.TenantSpec) (Result, error) {
-	errs := factory.FieldErrors{}
+	errs := spec.Validate()
 	factory.CheckName(errs, "name", name)
-	if len(spec.Title) > 200 {
-		errs.Add("title", "Use at most 200 characters.")
-	}
 	if err := errs.Err(); err != nil {
 		return Result{}, err
 	}
@@ -25,19 +21,20 @@ func (a *Apply) Tenant(ctx context.Context, tx *store.Store, name string, spec f
 	if title == "" {
 		title = name
 	}
+	limits := spec.Limits.WithDefaults()
 	t, err := tx.TenantByName(ctx, name)
 	exists, err := found(err)
 	if err != nil {
 		return Result{}, err
 	}
 	if exists {
-		if t.Title == title {
+		if t.Title == title && t.Limits.WithDefaults() == limits {
 			return Result{Outcome: Unchanged, ID: t.ID}, nil
 		}
-		t.Title = title
+		t.Title, t.Limits = title, limits
 		return Result{Outcome: Changed, ID: t.ID}, tx.SaveTenant(ctx, t)
 	}
-	t = factory.Tenant{ID: factory.NewID(), Name: name, Title: title, CreatedAt: a.now()}
+	t = factory.Tenant{ID: factory.NewID(), Name: name, Title: title, Limits: limits, CreatedAt: a.now()}
 	return Result{Outcome: Created, ID: t.ID}, tx.CreateTenant(ctx, t)
 }
 
@@ -99,8 +96,8 @@ func (a *Apply) person(ctx context.Context, tx *store.Store, email string, spec 
 	return u, secrets, tx.CreateUser(ctx, u)
 }
 
-// Key creates a key of a tenant and returns its secret. A key is never changed: a
-// spec that differs from the key of the same name is refused, not ignored.
+// Key creates a key of a tenant and returns its secret. Of a key that exists only the
+// limits change: a spec that differs in anything else is refused, not ignored.
 func (a *Apply) Key(ctx context.Context, tx *store.Store, name, createdBy string, spec factory.KeySpec) (Result, error) {
 	errs := spec.Validate()
 	factory.CheckName(errs, "name", name)
@@ -124,7 +121,10 @@ func (a *Apply) Key(ctx context.Context, tx *store.Store, name, createdBy string
 		return Result{}, err
 	}
 	if exists {
-		return Result{Outcome: Unchanged, ID: k.ID}, differsFrom(k, spec).Err()
+		if err := differsFrom(k, spec).Err(); err != nil {
+			return Result{}, err
+		}
+		return a.KeyLimits(ctx, tx, k, spec.Limits)
 	}
 	if expires != nil && !expires.After(a.now()) {
 		return Result{}, factory.FieldErrors{"expires_at": "This moment has passed. Give a later one, or none for a key that does not expire."}
@@ -133,26 +133,35 @@ func (a *Apply) Key(ctx context.Context, tx *store.Store, name, createdBy string
 	k = factory.Key{
 		ID: factory.NewID(), TenantID: tenant.ID, TenantName: tenant.Name, Name: name,
 		Prefix: factory.SecretPrefix(secret), Hash: hash, Scope: spec.Scope,
-		RequestsPerMinute: spec.RequestsPerMinute, CreatedBy: createdBy, CreatedAt: a.now(), ExpiresAt: expires,
+		Limits: spec.Limits.WithDefaults(), CreatedBy: createdBy, CreatedAt: a.now(), ExpiresAt: expires,
 	}
 	return Result{Outcome: Created, ID: k.ID, Secrets: map[string]string{SecretKey: secret}}, tx.CreateKey(ctx, k)
 }
 
+// KeyLimits gives a key other limits. They hold for requests from then on; those that
+// are open keep what they have booked.
+func (a *Apply) KeyLimits(ctx context.Context, tx *store.Store, k factory.Key, limits factory.Limits) (Result, error) {
+	if err := limits.Validate().Err(); err != nil {
+		return Result{}, err
+	}
+	limits = limits.WithDefaults()
+	if k.RevokedAt != nil {
+		return Result{}, factory.Errorf(factory.Conflict, "The key %s was revoked: its limits do not matter any more. Make a new key.", k.Name)
+	}
+	if k.Limits.WithDefaults() == limits {
+		return Result{Outcome: Unchanged, ID: k.ID}, nil
+	}
+	return Result{Outcome: Changed, ID: k.ID}, tx.SetKeyLimits(ctx, k.TenantID, k.ID, limits)
+}
+
 func differsFrom(k factory.Key, spec factory.KeySpec) factory.FieldErrors {
-	const remedy = " A key cannot be changed: revoke it and make a new one."
+	const remedy = " Only the limits of a key can be changed: revoke it and make a new one."
 	errs := factory.FieldErrors{}
 	if k.RevokedAt != nil {
 		errs.Add("name", "The key of this name was revoked. Choose another name.")
 	}
 	if k.Scope != spec.Scope {
 		errs.Add("scope", "The key of this name has scope "+k.Scope+"."+remedy)
-	}
-	if k.RequestsPerMinute != spec.RequestsPerMinute {
-		limit := "no limit of its own"
-		if k.RequestsPerMinute > 0 {
-			limit = "a limit of " + strconv.Itoa(k.RequestsPerMinute) + " requests per minute"
-		}
-		errs.Add("requests_per_minute", "The key of this name has "+limit+"."+remedy)
 	}
 	expires, _ := spec.Expiry()
 	if (expires == nil) != (k.ExpiresAt == nil) || expires != nil && !expires.Equal(*k.ExpiresAt) {

@@ -100,11 +100,21 @@ func (d deploymentNow) page(tab string) respond.View {
 		ConfirmID: "restart", ConfirmTitle: "Restart " + d.Name + "?",
 		Confirm: "Replicas start anew one after the other, each on the place of the old one. With one replica, clients are told to come back for as long as loading takes.",
 	}
+	if d.Asleep {
+		v.Actions = []ui.Action{{Label: "Wake", Icon: "play", Post: paths.WakeDeployment(d.ID), Primary: true}}
+		v.Menu = []ui.Action{stop, remove}
+		return v
+	}
+	sleep := ui.Action{
+		Label: "Put to sleep", Icon: "moon", Post: paths.SleepDeployment(d.ID),
+		ConfirmID: "sleep", ConfirmTitle: "Put " + d.Name + " to sleep?",
+		Confirm: "Its replicas end after the answers under way, and its machines are free for others. The next request wakes it and waits for as long as loading takes.",
+	}
 	if d.Address != "" {
 		stop.Confirm = "The engine at " + d.Address + " keeps running; it is no longer watched, and clients are no longer sent there until you start this again."
 		v.Menu = []ui.Action{stop, remove}
 		return v
 	}
-	v.Menu = []ui.Action{stop, restart, remove}
+	v.Menu = []ui.Action{sleep, stop, restart, remove}
 	return v
 }

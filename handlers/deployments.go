@@ -21,6 +21,7 @@ import (
 type Deployments struct {
 	Store     *store.Store
 	Apply     *Apply
+	Uses      Uses
 	Poke      func() // tells the controller that there is something to do
 	PublicURL string
 	Now       func() time.Time
@@ -94,7 +95,7 @@ func inState(s factory.State, filter string) bool {
 	case "ready":
 		return s == factory.Ready
 	case "stopped":
-		return s == factory.Stopped || s == factory.Stopping
+		return s == factory.Stopped || s == factory.Stopping || s == factory.Asleep
 	case "trouble":
 		return s == factory.Failed || s == factory.Degraded || s == factory.Pending
 	}
@@ -150,6 +151,9 @@ func (h *Deployments) show(c echo.Context) (deploymentNow, views.Show, error) {
 		return d, views.Show{}, err
 	}
 	s := views.Show{Deployment: d.Deployment, State: d.State, Reason: d.Reason, Now: now}
+	brief, cancel := patiently(ctx)
+	defer cancel()
+	s.Limited = holder(brief, h.Uses, factory.ScopeDeployment, d.ID, d.PublicName, d.Limits)
 	if s.Endpoint, err = h.Store.Endpoint(ctx, d.EndpointID); err != nil {
 		return d, s, err
 	}
@@ -221,6 +225,24 @@ func (h *Deployments) Start(c echo.Context) error { return h.setStopped(c, false
 
 func (h *Deployments) setStopped(c echo.Context, stopped bool) error {
 	if err := h.Store.SetDeploymentStopped(c.Request().Context(), c.Param("id"), stopped); err != nil {
+		return err
+	}
+	h.Poke()
+	return respond.Redirect(c, paths.Deployment(c.Param("id")))
+}
+
+// Sleep lets go of the deployment's machines until the next request.
+func (h *Deployments) Sleep(c echo.Context) error {
+	if err := h.Store.SleepDeployment(c.Request().Context(), c.Param("id")); err != nil {
+		return err
+	}
+	h.Poke()
+	return respond.Redirect(c, paths.Deployment(c.Param("id")))
+}
+
+// Wake starts its replicas before a request asks for them.
+func (h *Deployments) Wake(c echo.Context) error {
+	if err := h.Store.WakeDeployment(c.Request().Context(), c.Param("id")); err != nil {
 		return err
 	}
 	h.Poke()

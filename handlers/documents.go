@@ -111,7 +111,7 @@ func readDocuments(body io.Reader) ([]document, error) {
 
 // documentKinds in the order in which they lean on each other, so that the order in a
 // file does not matter.
-var documentKinds = []string{"cluster", "provider", "tenant", "endpoint", "model", "deployment", "member", "key"}
+var documentKinds = []string{"cluster", "provider", "tenant", "endpoint", "model", "deployment", "alias", "member", "key"}
 
 func inOrder(docs []document) []int {
 	order := make([]int, len(docs))
@@ -136,22 +136,26 @@ func (a *Apply) document(ctx context.Context, tx *store.Store, by string, d docu
 	case "model":
 		return applySpec(d, factory.ModelSpec{}, func(s factory.ModelSpec) (Result, error) { return a.Model(ctx, tx, d.Name, s) })
 	case "deployment":
-		d.Spec = quotePrices(d.Spec)
+		d.Spec = quoteMoney(d.Spec)
 		return applySpec(d, NewDeploymentSpec(), func(s factory.DeploymentSpec) (Result, error) { return a.Deployment(ctx, tx, d.Name, s) })
+	case "alias":
+		return applySpec(d, factory.AliasSpec{}, func(s factory.AliasSpec) (Result, error) { return a.Alias(ctx, tx, d.Name, s) })
 	case "tenant":
+		d.Spec = quoteMoney(d.Spec)
 		return applySpec(d, factory.TenantSpec{}, func(s factory.TenantSpec) (Result, error) { return a.Tenant(ctx, tx, d.Name, s) })
 	case "member":
 		return applySpec(d, factory.MemberSpec{Role: factory.Member}, func(s factory.MemberSpec) (Result, error) { return a.Member(ctx, tx, d.Name, s) })
 	case "key":
+		d.Spec = quoteMoney(d.Spec)
 		return applySpec(d, factory.KeySpec{}, func(s factory.KeySpec) (Result, error) { return a.Key(ctx, tx, d.Name, by, s) })
 	}
 	return Result{}, factory.FieldErrors{"kind": "There is no kind “" + d.Kind + "”. Use one of " + strings.Join(documentKinds, ", ") + "."}
 }
 
-// quotePrices lets prices be written as numbers, which is what YAML makes of 0.15.
-// Their digits are taken as they stand: a price is text and never a float.
-func quotePrices(spec []byte) []byte {
-	for _, field := range []string{"input_price", "cached_input_price", "output_price"} {
+// quoteMoney lets prices and budgets be written as numbers, which is what YAML makes
+// of 0.15. Their digits are taken as they stand: money is text and never a float.
+func quoteMoney(spec []byte) []byte {
+	for _, field := range []string{"input_price", "cached_input_price", "output_price", "budget"} {
 		if v := gjson.GetBytes(spec, field); v.Type == gjson.Number {
 			if quoted, err := sjson.SetBytes(spec, field, v.Raw); err == nil {
 				spec = quoted
@@ -185,7 +189,8 @@ func decodeStrictly(raw []byte, v any, known string) error {
 	}
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
-		field := wrongType.Field
+		// Fields that a spec embeds come as Limits.budget, which nobody wrote.
+		field := strings.TrimPrefix(wrongType.Field, "Limits.")
 		if field == "" {
 			field = "spec"
 		}
@@ -216,11 +221,12 @@ func kindOfValue(t reflect.Type) string {
 
 // fieldNames lists a spec's fields as documents name them.
 func fieldNames(spec any) string {
-	t := reflect.TypeOf(spec)
 	var names []string
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		names = append(names, name)
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(spec)) {
+		if !f.Anonymous { // the fields of what is embedded are its own
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			names = append(names, name)
+		}
 	}
 	if len(names) == 0 {
 		return "no fields"

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"tokenfactory/factory"
 )
 
 func TestApplyingTwiceChangesNothingTheSecondTime(t *testing.T) {
@@ -236,12 +238,88 @@ func TestOneBadDocumentUndoesAll(t *testing.T) {
 	}
 }
 
-func TestAKeyIsNeverChangedSilently(t *testing.T) {
+func TestOfAKeyOnlyTheLimitsChange(t *testing.T) {
 	b := newBench(t)
 	b.mustApply(smallFactory + `,{"kind":"key","name":"app","spec":{"tenant":"acme","requests_per_minute":60}}`)
-	status, _, problem := b.apply(`{"kind":"key","name":"app","spec":{"tenant":"acme","requests_per_minute":600}}`)
-	if status != http.StatusUnprocessableEntity || !strings.Contains(problem.Fields["requests_per_minute"], "limit of 60") {
-		t.Errorf("%d %+v", status, problem)
+	same := `{"kind":"key","name":"app","spec":{"tenant":"acme","requests_per_minute":60}}`
+	if r := b.mustApply(same); r[0].Result != "unchanged" || len(r[0].Secrets) > 0 {
+		t.Errorf("the same again: %+v", r)
+	}
+	other := `{"kind":"key","name":"app","spec":{"tenant":"acme","requests_per_minute":600,"budget":12.50,"budget_period":"day"}}`
+	if r := b.mustApply(other); r[0].Result != "changed" || len(r[0].Secrets) > 0 {
+		t.Errorf("other limits: %+v", r)
+	}
+	if r := b.mustApply(other); r[0].Result != "unchanged" {
+		t.Errorf("other limits again: %+v", r)
+	}
+	acme, err := b.store.TenantByName(b.ctx(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := b.store.KeyByName(b.ctx(), acme.ID, "app")
+	want := factory.Limits{RequestsPerMinute: 600, Budget: "12.5", BudgetCurrency: "USD", BudgetPeriod: factory.Day}
+	if err != nil || k.Limits != want {
+		t.Errorf("limits are %+v, want %+v (%v)", k.Limits, want, err)
+	}
+	for field, spec := range map[string]string{
+		"scope":      `{"tenant":"acme","scope":"management"}`,
+		"expires_at": `{"tenant":"acme","expires_at":"2099-01-31"}`,
+	} {
+		status, _, problem := b.apply(`{"kind":"key","name":"app","spec":` + spec + `}`)
+		if status != http.StatusUnprocessableEntity || !strings.Contains(problem.Fields[field], "Only the limits") {
+			t.Errorf("another %s: %d %+v", field, status, problem)
+		}
+	}
+	if k, err = b.store.Key(b.ctx(), acme.ID, k.ID); err != nil || k.Limits != want {
+		t.Errorf("a refused document changed the limits: %+v %v", k.Limits, err)
+	}
+}
+
+func TestDocumentsTakeLimitsOfEveryNoun(t *testing.T) {
+	b := newBench(t)
+	const all = `"requests_per_minute":60,"tokens_per_minute":1000,"input_tokens_per_minute":800,"output_tokens_per_minute":400,"concurrent_requests":4,"budget":"99.50","budget_currency":"EUR","budget_period":"week"`
+	want := factory.Limits{
+		RequestsPerMinute: 60, TokensPerMinute: 1000, InputTokensPerMinute: 800, OutputTokensPerMinute: 400, ConcurrentRequests: 4,
+		Budget: "99.5", BudgetCurrency: "EUR", BudgetPeriod: factory.Week,
+	}
+	docs := smallFactory + `,{"kind":"tenant","name":"globex","spec":{` + all + `}},
+		{"kind":"key","name":"app","spec":{"tenant":"globex",` + all + `}},
+		{"kind":"deployment","name":"chat","spec":{"model":"qwen3-8b","endpoint":"public","engine":"vllm","free":true,"replica_concurrency":8,` + all + `}}`
+	b.mustApply(docs)
+	for _, r := range b.mustApply(docs) {
+		if r.Result != "unchanged" {
+			t.Errorf("the same %s %s again is %s", r.Kind, r.Name, r.Result)
+		}
+	}
+	globex, err := b.store.TenantByName(b.ctx(), "globex")
+	if err != nil || globex.Limits != want {
+		t.Errorf("tenant: %+v %v", globex.Limits, err)
+	}
+	if k, err := b.store.KeyByName(b.ctx(), globex.ID, "app"); err != nil || k.Limits != want || k.TenantLimits != want {
+		t.Errorf("key: %+v of %+v %v", k.Limits, k.TenantLimits, err)
+	}
+	if d, err := b.store.DeploymentByName(b.ctx(), "chat"); err != nil || d.Limits != want || d.ReplicaConcurrency != 8 || d.Revision != 1 {
+		t.Errorf("deployment: %+v %v", d.DeploymentSpec, err)
+	}
+	// What a document leaves out is no limit, and no restart.
+	r := b.mustApply(`{"kind":"tenant","name":"globex"},{"kind":"deployment","name":"chat","spec":{"model":"qwen3-8b","endpoint":"public","engine":"vllm","free":true}}`)
+	if r[0].Result != "changed" || r[1].Result != "changed" {
+		t.Errorf("taking limits away: %+v", r)
+	}
+	if d, err := b.store.DeploymentByName(b.ctx(), "chat"); err != nil || !d.Limits.None() || d.ReplicaConcurrency != 0 || d.Revision != 1 {
+		t.Errorf("deployment without limits: %+v %v", d.DeploymentSpec, err)
+	}
+	for field, doc := range map[string]string{
+		"budget":            `{"kind":"tenant","name":"globex","spec":{"budget":"ten"}}`,
+		"budget_currency":   `{"kind":"tenant","name":"globex","spec":{"budget":10,"budget_currency":"dollars"}}`,
+		"budget_period":     `{"kind":"tenant","name":"globex","spec":{"budget":10,"budget_period":"year"}}`,
+		"tokens_per_minute": `{"kind":"tenant","name":"globex","spec":{"tokens_per_minute":"many"}}`,
+		"budgets":           `{"kind":"tenant","name":"globex","spec":{"budgets":10}}`,
+	} {
+		status, _, problem := b.apply(doc)
+		if status != http.StatusUnprocessableEntity || problem.Fields[field] == "" || strings.Contains(problem.Fields[field], ", ,") {
+			t.Errorf("%s: %d %+v", field, status, problem)
+		}
 	}
 }
 

@@ -91,7 +91,7 @@ func (f fleet) ready(replicas []factory.Replica) int {
 // stateRank puts what is wrong first, then what is under way, then what is well.
 var stateRank = map[factory.State]int{
 	factory.Failed: 0, factory.Degraded: 1, factory.Pending: 2, factory.Starting: 3, factory.Loading: 4,
-	factory.Stopping: 5, factory.Ready: 6, factory.Stopped: 7,
+	factory.Stopping: 5, factory.Ready: 6, factory.Asleep: 7, factory.Stopped: 8,
 }
 
 func (f fleet) served(clusterID string) []views.Served {

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 
@@ -10,16 +11,19 @@ import (
 	"tokenfactory/factory"
 	"tokenfactory/store"
 	"tokenfactory/views/layout"
+	"tokenfactory/views/limits"
 	views "tokenfactory/views/tenants"
 	"tokenfactory/web/paths"
 	"tokenfactory/web/respond"
 	"tokenfactory/web/session"
 )
 
-// Keys is a tenant's own page of its keys.
+// Keys are a tenant's own pages of its keys.
 type Keys struct {
 	Store     *store.Store
 	Apply     *Apply
+	Uses      Uses
+	Poke      func() // has the gateway read limits at once
 	PublicURL string
 	Now       func() time.Time
 }
@@ -34,21 +38,45 @@ func (h *Keys) List(c echo.Context) error {
 }
 
 func (h *Keys) view(c echo.Context, form views.KeyForm, made *views.Made) (respond.View, error) {
-	t := session.Tenant(c)
-	keys, err := h.Store.Keys(c.Request().Context(), t.TenantID)
+	ctx, m := c.Request().Context(), session.Tenant(c)
+	p := views.KeysPage{Form: form, Made: made, To: views.Places{
+		Keys:      paths.OwnKeys(m.TenantName),
+		Key:       func(key string) string { return paths.OwnKey(m.TenantName, key) },
+		RevokeKey: func(key string) string { return paths.OwnRevokeKey(m.TenantName, key) },
+	}}
+	t, err := h.Store.Tenant(ctx, m.TenantID)
 	if err != nil {
 		return respond.View{}, err
 	}
-	liveFirst(keys, h.Now())
-	to := views.Places{
-		Keys:      paths.OwnKeys(t.TenantName),
-		RevokeKey: func(key string) string { return paths.OwnRevokeKey(t.TenantName, key) },
+	if p.Keys, p.Tenant, p.Refused, err = keysOf(ctx, h.Store, h.Uses, t, h.Now()); err != nil {
+		return respond.View{}, err
 	}
 	return respond.View{
 		Title: "Keys", Active: layout.NavKeys, Wide: true,
 		Lede: "Programs call models with a key. Its secret is shown once, when it is made.",
-		Body: views.KeysPage(keys, form, to, made),
+		Body: views.KeysView(p),
 	}, nil
+}
+
+// keysOf reads a tenant's keys with how their limits and the tenant's stand.
+func keysOf(ctx context.Context, s *store.Store, uses Uses, t factory.Tenant, now time.Time) ([]views.KeyRow, limits.Holder, []limits.Refused, error) {
+	brief, cancel := patiently(ctx)
+	defer cancel()
+	tenant := holder(brief, uses, factory.ScopeTenant, t.ID, t.Title, t.Limits)
+	keys, err := s.Keys(ctx, t.ID)
+	if err != nil {
+		return nil, tenant, nil, err
+	}
+	liveFirst(keys, now)
+	rows := make([]views.KeyRow, len(keys))
+	for i, k := range keys {
+		rows[i].Key = k
+		if k.Live(now) {
+			rows[i].Limited = holder(brief, uses, factory.ScopeKey, k.ID, k.Name, k.Limits)
+		}
+	}
+	refused, err := refusedOf(ctx, s, t.ID, now)
+	return rows, tenant, refused, err
 }
 
 // Create makes a key and shows its secret this once.

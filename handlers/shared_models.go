@@ -37,12 +37,44 @@ func (h *SharedModels) List(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	aliases, err := h.Store.Aliases(c.Request().Context(), t.TenantID)
+	if err != nil {
+		return err
+	}
 	return respond.Page(c, respond.View{
 		Title: "Models", Active: layout.NavModels,
 		Lede:    "What is shared with " + t.TenantTitle + ". Send the name as the model in any OpenAI client.",
 		Actions: []ui.Action{{Label: "Create a key", Icon: "key", Href: paths.OwnKeys(t.TenantName), Primary: true}},
-		Body:    shared.Models(cards, t.TenantName),
+		Body:    shared.Models(cards, otherNames(aliases, cards), t.TenantName),
 	})
+}
+
+// otherNames are aliases in the words of the models that the tenant sees. Shares are
+// parts of what it can reach.
+func otherNames(aliases []factory.Alias, cards []shared.Card) []shared.Alias {
+	models := map[string]string{}
+	for _, m := range cards {
+		models[m.ID] = m.PublicName
+	}
+	out := make([]shared.Alias, len(aliases))
+	for i, a := range aliases {
+		out[i].Name = a.Name
+		sum := 0
+		for _, t := range a.Targets {
+			sum += t.Weight
+		}
+		for _, t := range a.Targets {
+			x := shared.AliasTarget{Model: models[t.DeploymentID]}
+			if len(a.Targets) > 1 && sum > 0 {
+				x.Share = ui.Percent(100 * float64(t.Weight) / float64(sum))
+			}
+			out[i].Targets = append(out[i].Targets, x)
+		}
+		for _, t := range a.Fallbacks {
+			out[i].Fallbacks = append(out[i].Fallbacks, models[t.DeploymentID])
+		}
+	}
+	return out
 }
 
 // sharedCards are the models of the tenant in the address, those that serve first.

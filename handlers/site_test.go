@@ -33,13 +33,17 @@ type site struct {
 
 const sitePassword = "correct horse battery"
 
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T, change ...func(*web.Site)) *site {
 	t.Helper()
 	s := &site{
 		t: t, store: storetest.Open(t), now: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC),
 		secrets: map[string]string{}, keys: map[string]factory.Key{}, tenants: map[string]factory.Tenant{}, prices: map[string]string{},
 	}
-	handler, err := web.New(web.Site{Store: s.store, Now: func() time.Time { return s.now }, PublicURL: "http://factory.example:8080"})
+	cfg := web.Site{Store: s.store, Now: func() time.Time { return s.now }, PublicURL: "http://factory.example:8080"}
+	for _, c := range change {
+		c(&cfg)
+	}
+	handler, err := web.New(cfg)
 	if err != nil {
 		t.Fatal(err) // it says to run make assets
 	}
@@ -149,4 +153,34 @@ func (v *visitor) post(path string, form url.Values) (status int, location, body
 	text, err := io.ReadAll(resp.Body)
 	v.must(err)
 	return resp.StatusCode, resp.Header.Get("Location"), string(text)
+}
+
+// page is the text of a page's main part, spaces evened out.
+func (v *visitor) page(path string) string {
+	v.t.Helper()
+	status, body := v.get(path)
+	// Cells and lines of a page are apart to the eye.
+	return answer{v.t, status, "", strings.ReplaceAll(body, "<", " <")}.is(http.StatusOK).text()
+}
+
+// programSends sends a request as a tenant's management key does or, without a tenant, as
+// one with the operators' management token.
+func (s *site) programSends(tenant, method, path, body string) (int, string) {
+	s.t.Helper()
+	secret := s.secrets[tenant]
+	if tenant == "" {
+		var err error
+		if secret, err = session.NewManagementToken(s.t.Context(), s.store); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
+	s.must(err)
+	req.Header.Set("Authorization", "Bearer "+secret)
+	resp, err := http.DefaultClient.Do(req)
+	s.must(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	s.must(err)
+	return resp.StatusCode, string(text)
 }

@@ -40,10 +40,9 @@ func (h *Tenants) page(c echo.Context, p views.Page) (respond.View, error) {
 	if p.Members, err = h.Store.Members(ctx, id); err != nil {
 		return respond.View{}, err
 	}
-	if p.Keys, err = h.Store.Keys(ctx, id); err != nil {
+	if p.Keys, p.Limited, p.Refused, err = keysOf(ctx, h.Store, h.Uses, p.Tenant, h.Now()); err != nil {
 		return respond.View{}, err
 	}
-	liveFirst(p.Keys, h.Now())
 	if p.Deployments, err = h.Store.DeploymentsOf(ctx, id); err != nil {
 		return respond.View{}, err
 	}
@@ -60,7 +59,7 @@ func (h *Tenants) page(c echo.Context, p views.Page) (respond.View, error) {
 		Crumbs:  []ui.Link{{Label: "Tenants", Href: paths.Tenants}},
 		Actions: []ui.Action{{Label: "Usage", Icon: "usage", Href: paths.Usage + "?tenant=" + p.Tenant.Name}},
 		Menu: []ui.Action{
-			{Label: "Change title", Icon: "edit", Href: paths.EditTenant(id)},
+			{Label: "Change title and limits", Icon: "edit", Href: paths.EditTenant(id)},
 			{
 				Label: "Delete", Icon: "trash", Post: paths.RemoveTenant(id), Danger: true,
 				ConfirmID: "delete", ConfirmTitle: "Delete " + p.Tenant.Title + "?",
@@ -175,9 +174,7 @@ func createKey(c echo.Context, s *store.Store, apply *Apply, tenant string) (vie
 				errs.Add("name", "A key named “"+form.Name+"” exists already, or existed. Choose another name.")
 			}
 		}
-		for field, message := range spec.Validate() {
-			errs.Add(field, message)
-		}
+		errs.With(spec.Validate())
 		factory.CheckName(errs, "name", form.Name)
 		if err := errs.Err(); err != nil {
 			return err

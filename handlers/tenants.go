@@ -21,6 +21,8 @@ import (
 type Tenants struct {
 	Store *store.Store
 	Apply *Apply
+	Uses  Uses
+	Poke  func() // has the gateway read limits at once
 	Now   func() time.Time
 }
 
@@ -44,13 +46,15 @@ func (h *Tenants) List(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	brief, cancel := patiently(ctx)
+	defer cancel()
 	rows := make([]views.Row, len(all))
 	for i, t := range all {
 		members, err := h.Store.Members(ctx, t.ID)
 		if err != nil {
 			return err
 		}
-		rows[i] = views.Row{Tenant: t, Members: len(members)}
+		rows[i] = views.Row{Tenant: t, Members: len(members), Limited: holder(brief, h.Uses, factory.ScopeTenant, t.ID, t.Title, t.Limits)}
 		for _, k := range keys {
 			if k.TenantID == t.ID && k.Live(now) {
 				rows[i].Keys++
@@ -94,13 +98,14 @@ func (h *Tenants) Create(c echo.Context) error {
 	var err error
 	form.Errors, err = inTx(ctx, h.Store, func(tx *store.Store) error {
 		errs := factory.FieldErrors{}
+		spec := form.Spec(errs)
 		if err := checkNew(ctx, errs, "tenant", form.Name, tx.TenantByName); err != nil {
 			return err
 		}
-		if err := errs.Err(); err != nil {
+		if err := errs.With(spec.Validate()).Err(); err != nil {
 			return err
 		}
-		made, err = h.Apply.Tenant(ctx, tx, form.Name, form.Spec())
+		made, err = h.Apply.Tenant(ctx, tx, form.Name, spec)
 		return err
 	})
 	if err != nil {
@@ -119,10 +124,10 @@ func (h *Tenants) Edit(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return respond.Page(c, h.form(views.Form{Name: t.Name, Title: t.Title}, t))
+	return respond.Page(c, h.form(views.FormOf(t), t))
 }
 
-// Update saves a tenant's title. Its name stays: it is part of addresses.
+// Update saves a tenant's title and limits. Its name stays: it is part of addresses.
 func (h *Tenants) Update(c echo.Context) error {
 	var form views.Form
 	if err := c.Bind(&form); err != nil {
@@ -134,7 +139,12 @@ func (h *Tenants) Update(c echo.Context) error {
 		return err
 	}
 	form.Errors, err = inTx(ctx, h.Store, func(tx *store.Store) error {
-		_, err := h.Apply.Tenant(ctx, tx, t.Name, form.Spec())
+		errs := factory.FieldErrors{}
+		spec := form.Spec(errs)
+		if err := errs.With(spec.Validate()).Err(); err != nil {
+			return err
+		}
+		_, err := h.Apply.Tenant(ctx, tx, t.Name, spec)
 		return err
 	})
 	if err != nil {
@@ -143,6 +153,7 @@ func (h *Tenants) Update(c echo.Context) error {
 	if len(form.Errors) > 0 {
 		return respond.Invalid(c, h.form(form, t))
 	}
+	h.Poke()
 	respond.Flash(c, "Tenant saved.")
 	return respond.Redirect(c, paths.Tenant(t.ID))
 }
@@ -176,13 +187,17 @@ func (h *Tenants) form(form views.Form, t factory.Tenant) respond.View {
 
 // monthOf is what was used since the month began in the viewer's zone.
 func monthOf(ctx context.Context, s *store.Store, tenantID string, now time.Time, zone *time.Location, by ...billing.Dimension) (billing.Statement, error) {
-	local := now.In(zone)
-	from := time.Date(local.Year(), local.Month(), 1, 0, 0, 0, 0, zone)
-	b, err := readBook(ctx, s, tenantID, from, now, zone)
+	b, err := readBook(ctx, s, tenantID, monthStart(now, zone), now, zone)
 	if err != nil {
 		return billing.Statement{}, err
 	}
 	return b.by(by...)
+}
+
+// monthStart is when the month began in a zone.
+func monthStart(now time.Time, zone *time.Location) time.Time {
+	local := now.In(zone)
+	return billing.DayStart(local.Year(), local.Month(), 1, zone)
 }
 
 // moneyText writes amounts for people; currencies stand beside each other.

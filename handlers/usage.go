@@ -22,6 +22,7 @@ import (
 type Usage struct {
 	Store *store.Store
 	Now   func() time.Time
+	Spool func() layout.Spool // nil where nobody can tell
 }
 
 // How many requests a usage page and a page of requests show.
@@ -34,34 +35,67 @@ const (
 type audience struct {
 	operator bool
 	tenantID string
-	title    string // of the one tenant that an operator looks at
-	slug     string // for file names
+	title    string      // of the one tenant that an operator looks at
+	key      factory.Key // the one key that is looked at
+	slug     string      // for file names
 	places   views.Places
 }
 
 // operators is the audience of the pages over all tenants, or of the one that the
 // address names.
-func (h *Usage) operators(c echo.Context, tenant string) (audience, error) {
+func (h *Usage) operators(c echo.Context, q views.Query) (audience, error) {
 	a := audience{operator: true, slug: "usage", places: views.Places{Page: paths.Usage, CSV: paths.UsageCSV, Requests: paths.Requests}}
-	if tenant == "" {
+	if q.Tenant != "" {
+		t, err := findTenant(c.Request().Context(), h.Store, q.Tenant)
+		if err != nil {
+			return a, err
+		}
+		a.tenantID, a.title, a.slug = t.ID, t.Title, "usage-"+t.Name
+	}
+	return h.ofKey(c, a, q)
+}
+
+// ofKey narrows an audience down to the key that the address names. Of another tenant
+// than the audience's there is none.
+func (h *Usage) ofKey(c echo.Context, a audience, q views.Query) (audience, error) {
+	if q.Key == "" {
 		return a, nil
 	}
-	t, err := findTenant(c.Request().Context(), h.Store, tenant)
-	a.tenantID, a.title, a.slug = t.ID, t.Title, "usage-"+t.Name
+	var err error
+	if a.tenantID != "" {
+		a.key, err = h.Store.Key(c.Request().Context(), a.tenantID, q.Key)
+	} else {
+		a.key, err = anyKey(c.Request().Context(), h.Store, q.Key)
+	}
+	a.slug += "-" + a.key.Name
 	return a, err
 }
 
-// ownAudience is the audience of a tenant's own pages. Without a tenant there is none:
+// anyKey finds a key of any tenant; for operators.
+func anyKey(ctx context.Context, s *store.Store, id string) (factory.Key, error) {
+	keys, err := s.AllKeys(ctx)
+	if err != nil {
+		return factory.Key{}, err
+	}
+	for _, k := range keys {
+		if k.ID == id {
+			return k, nil
+		}
+	}
+	return factory.Key{}, factory.Errorf(factory.NotFound, "There is no such key.")
+}
+
+// own is the audience of a tenant's own pages. Without a tenant there is none:
 // an empty id would mean everybody's usage.
-func ownAudience(c echo.Context) (audience, error) {
+func (h *Usage) own(c echo.Context, q views.Query) (audience, error) {
 	t := session.Tenant(c)
 	if t.TenantID == "" {
 		return audience{}, factory.Errorf(factory.NotFound, "There is no such tenant.")
 	}
-	return audience{
+	return h.ofKey(c, audience{
 		tenantID: t.TenantID, slug: "usage-" + t.TenantName,
 		places: views.Places{Page: paths.OwnUsage(t.TenantName), CSV: paths.OwnUsageCSV(t.TenantName), Requests: paths.OwnRequests(t.TenantName)},
-	}, nil
+	}, q)
 }
 
 // findTenant finds a tenant by id or name. Of one that was deleted the id still leads
@@ -102,7 +136,7 @@ func (h *Usage) Show(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := h.operators(c, q.Tenant)
+	a, err := h.operators(c, q)
 	if err != nil {
 		return err
 	}
@@ -111,11 +145,11 @@ func (h *Usage) Show(c echo.Context) error {
 
 // Own is the usage of the tenant in the address.
 func (h *Usage) Own(c echo.Context) error {
-	a, err := ownAudience(c)
+	q, period, err := h.query(c, false)
 	if err != nil {
 		return err
 	}
-	q, period, err := h.query(c, false)
+	a, err := h.own(c, q)
 	if err != nil {
 		return err
 	}
@@ -128,11 +162,16 @@ func (h *Usage) show(c echo.Context, a audience, q views.Query, period views.Per
 	if err != nil {
 		return err
 	}
-	p := views.Page{Query: q, Period: period, Places: a.places, Operator: a.operator, Tenant: a.title}
+	b = b.ofKey(a.key.ID)
+	p := views.Page{Query: q, Period: period, Places: a.places, Operator: a.operator, Tenant: a.title, KeyName: a.key.Name}
+	if a.operator && h.Spool != nil {
+		state := h.Spool()
+		p.Spool = &state
+	}
 	if err := b.fill(&p); err != nil {
 		return err
 	}
-	recent, _, err := readLedger(ctx, h.Store, store.UsageFilter{TenantID: a.tenantID, From: period.From, To: period.To, Limit: recentRequests})
+	recent, _, err := readLedger(ctx, h.Store, store.UsageFilter{TenantID: a.tenantID, KeyID: a.key.ID, From: period.From, To: period.To, Limit: recentRequests})
 	if err != nil {
 		return err
 	}
@@ -193,6 +232,9 @@ func (b book) fill(p *views.Page) error {
 	}
 	for _, l := range keys.Lines {
 		row := views.Row{Line: l, Name: nameOf(b.names.keys, l.KeyID)}
+		if p.KeyName == "" {
+			row.Href = p.Query.OfKey(p.Places.Page, l.KeyID)
+		}
 		if p.Operator {
 			row.Sub = nameOf(b.names.tenants, l.TenantID)
 		}

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"tokenfactory/billing"
@@ -66,6 +67,14 @@ func readNames(ctx context.Context, s *store.Store) (names, error) {
 	}
 	n.models, err = s.PublicNames(ctx)
 	return n, err
+}
+
+// ofKey is the part of the book that is about one key; an empty id means all of it.
+func (b book) ofKey(id string) book {
+	if id != "" {
+		b.items = slices.DeleteFunc(slices.Clone(b.items), func(i billing.Item) bool { return i.KeyID != id })
+	}
+	return b
 }
 
 // by tells the book apart.

@@ -19,7 +19,7 @@ func (h *Usage) Requests(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := h.operators(c, q.Tenant)
+	a, err := h.operators(c, q)
 	if err != nil {
 		return err
 	}
@@ -28,11 +28,11 @@ func (h *Usage) Requests(c echo.Context) error {
 
 // OwnRequests is the ledger of the tenant in the address.
 func (h *Usage) OwnRequests(c echo.Context) error {
-	a, err := ownAudience(c)
+	q, period, err := h.query(c, false)
 	if err != nil {
 		return err
 	}
-	q, period, err := h.query(c, false)
+	a, err := h.own(c, q)
 	if err != nil {
 		return err
 	}
@@ -41,12 +41,12 @@ func (h *Usage) OwnRequests(c echo.Context) error {
 
 func (h *Usage) requests(c echo.Context, a audience, q views.Query, period views.Period) error {
 	list, next, err := readLedger(c.Request().Context(), h.Store, store.UsageFilter{
-		TenantID: a.tenantID, From: period.From, To: period.To, Limit: requestsPage, Cursor: q.Cursor,
+		TenantID: a.tenantID, KeyID: a.key.ID, From: period.From, To: period.To, Limit: requestsPage, Cursor: q.Cursor,
 	})
 	if err != nil {
 		return err
 	}
-	p := views.Page{Query: q, Period: period, Places: a.places, Operator: a.operator, Tenant: a.title, Recent: requestsOf(list)}
+	p := views.Page{Query: q, Period: period, Places: a.places, Operator: a.operator, Tenant: a.title, KeyName: a.key.Name, Recent: requestsOf(list)}
 	return h.answer(c, q, respond.View{
 		Title: "Requests", Active: layout.NavUsage, Wide: true,
 		Crumbs: []ui.Link{{Label: "Usage", Href: q.Of(a.places.Page)}},
@@ -61,7 +61,7 @@ func (h *Usage) CSV(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	a, err := h.operators(c, q.Tenant)
+	a, err := h.operators(c, q)
 	if err != nil {
 		return err
 	}
@@ -70,11 +70,11 @@ func (h *Usage) CSV(c echo.Context) error {
 
 // OwnCSV is the usage of the tenant in the address as a file.
 func (h *Usage) OwnCSV(c echo.Context) error {
-	a, err := ownAudience(c)
+	q, period, err := h.query(c, false)
 	if err != nil {
 		return err
 	}
-	q, period, err := h.query(c, false)
+	a, err := h.own(c, q)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (h *Usage) csv(c echo.Context, a audience, q views.Query, period views.Peri
 	if err != nil {
 		return err
 	}
-	s, err := b.by(billing.ByDay, billing.ByTenant, billing.ByKey, billing.ByDeployment)
+	s, err := b.ofKey(a.key.ID).by(billing.ByDay, billing.ByTenant, billing.ByKey, billing.ByDeployment)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ func (s Site) dressing(assets layout.Assets) echo.MiddlewareFunc {
 		return func(c echo.Context) error {
 			respond.SetAssets(c, assets)
 			respond.SetNow(c, s.Now())
+			respond.SetSpool(c, s.Spool)
 			h := c.Response().Header()
 			h.Set("Content-Security-Policy", policy)
 			h.Set("X-Content-Type-Options", "nosniff")

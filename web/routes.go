@@ -120,7 +120,7 @@ func (s Site) operators(g *echo.Group) {
 
 // deployments is what operators see and change of deployments.
 func (s Site) deployments(g *echo.Group, apply *handlers.Apply) {
-	deployments := &handlers.Deployments{Store: s.Store, Apply: apply, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
+	deployments := &handlers.Deployments{Store: s.Store, Apply: apply, Uses: s.Limits, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
 	g.GET(paths.Deployments, deployments.List, operator)
 	g.GET(paths.NewDeployment, deployments.New, operator)
 	g.POST(paths.Deployments, deployments.Create, operator)
@@ -131,7 +131,18 @@ func (s Site) deployments(g *echo.Group, apply *handlers.Apply) {
 	g.POST(paths.StopDeployment(":id"), deployments.Stop, operator)
 	g.POST(paths.StartDeployment(":id"), deployments.Start, operator)
 	g.POST(paths.RestartDeployment(":id"), deployments.Restart, operator)
+	g.POST(paths.SleepDeployment(":id"), deployments.Sleep, operator)
+	g.POST(paths.WakeDeployment(":id"), deployments.Wake, operator)
 	g.POST(paths.RemoveDeployment(":id"), deployments.Remove, operator)
+
+	aliases := &handlers.Aliases{Store: s.Store, Apply: apply, Poke: s.Poke, Now: s.Now}
+	g.GET(paths.Aliases, aliases.List, operator)
+	g.GET(paths.NewAlias, aliases.New, operator)
+	g.POST(paths.Aliases, aliases.Create, operator)
+	g.GET(paths.Alias(":id"), aliases.Show, operator)
+	g.GET(paths.EditAlias(":id"), aliases.Edit, operator)
+	g.POST(paths.Alias(":id"), aliases.Update, operator)
+	g.POST(paths.RemoveAlias(":id"), aliases.Remove, operator)
 
 	metrics := &handlers.Metrics{Store: s.Store, Now: s.Now, PublicURL: s.PublicURL}
 	g.GET(paths.DeploymentMetrics(":id"), metrics.Show, operator)
@@ -139,7 +150,7 @@ func (s Site) deployments(g *echo.Group, apply *handlers.Apply) {
 
 // customers is what operators see and change of tenants.
 func (s Site) customers(g *echo.Group, apply *handlers.Apply) {
-	tenants := &handlers.Tenants{Store: s.Store, Apply: apply, Now: s.Now}
+	tenants := &handlers.Tenants{Store: s.Store, Apply: apply, Uses: s.Limits, Poke: s.Poke, Now: s.Now}
 	g.GET(paths.Tenants, tenants.List, operator)
 	g.GET(paths.NewTenant, tenants.New, operator)
 	g.POST(paths.Tenants, tenants.Create, operator)
@@ -153,9 +164,11 @@ func (s Site) customers(g *echo.Group, apply *handlers.Apply) {
 	g.POST(paths.RemoveMember(":id", ":user"), tenants.RemoveMember, operator)
 	g.GET(paths.Keys(":id"), tenants.ShowAgain, operator)
 	g.POST(paths.Keys(":id"), tenants.CreateKey, operator)
+	g.GET(paths.Key(":id", ":key"), tenants.ShowKey, operator)
+	g.POST(paths.Key(":id", ":key"), tenants.SaveKeyLimits, operator)
 	g.POST(paths.RevokeKey(":id", ":key"), tenants.RevokeKey, operator)
 
-	usage := &handlers.Usage{Store: s.Store, Now: s.Now}
+	usage := &handlers.Usage{Store: s.Store, Now: s.Now, Spool: s.Spool}
 	g.GET(paths.Usage, usage.Show, operator)
 	g.GET(paths.UsageCSV, usage.CSV, operator)
 	g.GET(paths.Requests, usage.Requests, operator)
@@ -169,9 +182,11 @@ func (s Site) tenants(g *echo.Group) {
 	g.GET(paths.Own(":tenant"), models.Home, member)
 	g.GET(paths.OwnModels(":tenant"), models.List, member)
 
-	keys := &handlers.Keys{Store: s.Store, Apply: apply, PublicURL: s.PublicURL, Now: s.Now}
+	keys := &handlers.Keys{Store: s.Store, Apply: apply, Uses: s.Limits, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
 	g.GET(paths.OwnKeys(":tenant"), keys.List, member)
 	g.POST(paths.OwnKeys(":tenant"), keys.Create, member)
+	g.GET(paths.OwnKey(":tenant", ":key"), keys.Show, member)
+	g.POST(paths.OwnKey(":tenant", ":key"), keys.SaveLimits, member)
 	g.POST(paths.OwnRevokeKey(":tenant", ":key"), keys.Revoke, member)
 
 	members := &handlers.Members{Store: s.Store, Apply: apply, Now: s.Now}
@@ -198,6 +213,15 @@ func (s Site) programs(g *echo.Group) {
 	deployments := &handlers.Deployments{Store: s.Store, Apply: apply, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
 	g.GET("/deployments", deployments.ListJSON, known)
 	g.GET("/deployments/:ref", deployments.ShowJSON, known)
+
+	aliases := &handlers.Aliases{Store: s.Store, Apply: apply, Poke: s.Poke, Now: s.Now}
+	g.GET("/aliases", aliases.ListJSON, known)
+
+	keys := &handlers.KeysAPI{Store: s.Store, Apply: apply, Uses: s.Limits, Poke: s.Poke, Now: s.Now}
+	g.GET("/keys", keys.List, known)
+	g.GET("/keys/:key", keys.Show, known)
+	g.GET("/limits", keys.Tenant, known)
+	g.PUT("/keys/:key/limits", keys.SaveLimits, management)
 
 	metrics := &handlers.Metrics{Store: s.Store, Now: s.Now, PublicURL: s.PublicURL}
 	g.GET("/deployments/:name/metrics", metrics.JSON, known)

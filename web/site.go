@@ -27,8 +27,12 @@ type Site struct {
 	// streams that no middleware may hold back.
 	Gateway http.Handler
 	Agents  http.Handler
-	// Poke has the controller look at once, after a change.
+	// Poke has the controller and the gateway look at once, after a change.
 	Poke func()
+	// Limits tells how limits stand now, and Spool how usage stands that the ledger does
+	// not have yet. Where they are nil, pages say that it is not known.
+	Limits handlers.Uses
+	Spool  func() layout.Spool
 	// PublicURL is how people and agents reach the console, when it is known.
 	PublicURL string
 	Now       func() time.Time

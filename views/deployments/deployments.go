@@ -8,6 +8,7 @@ import (
 
 	"tokenfactory/engines"
 	"tokenfactory/factory"
+	"tokenfactory/views/limits"
 	"tokenfactory/views/ui"
 	"tokenfactory/web/paths"
 )
@@ -45,7 +46,7 @@ type List struct {
 func (l List) segments() []ui.Link {
 	var out []ui.Link
 	for _, s := range []struct{ state, label string }{
-		{"", "All"}, {"trouble", "Trouble"}, {"ready", "Ready"}, {"stopped", "Stopped"},
+		{"", "All"}, {"trouble", "Trouble"}, {"ready", "Ready"}, {"stopped", "Stopped or asleep"},
 	} {
 		out = append(out, ui.Link{
 			Label: s.label + " " + ui.Count(l.Counts[s.state]), Href: l.Filter.path(s.state, ""), Current: l.Filter.State == s.state,
@@ -88,6 +89,7 @@ type Show struct {
 	BaseURL  string
 	Replicas []Replica
 	Tenants  []string // titles of those it is shared with
+	Limited  limits.Holder
 	Now      time.Time
 }
 
@@ -138,6 +140,7 @@ var stateTitles = map[factory.State]string{
 	factory.Failed:   "It does not come up",
 	factory.Stopping: "Stopping",
 	factory.Stopped:  "Stopped",
+	factory.Asleep:   "Asleep until the next request",
 }
 
 // speaking is the replica whose last lines explain the deployment's state best:
@@ -203,9 +206,10 @@ func targetText(d time.Duration) string {
 	return ui.MillisText(float64(d) / float64(time.Millisecond))
 }
 
-func limitText(n int) string {
+// concurrencyText says how many requests one replica gets at once.
+func concurrencyText(n int) string {
 	if n == 0 {
-		return "no limit of its own"
+		return "as many as come"
 	}
-	return ui.Plural(n, "request") + " per minute"
+	return ui.Count(n)
 }

@@ -8,37 +8,39 @@ import (
 	"strings"
 
 	"tokenfactory/factory"
+	"tokenfactory/views/limits"
 )
 
 // Form is a deployment as typed. Field names are those of documents, so that one
 // rule speaks to both.
 type Form struct {
-	Name              string   `form:"name" query:"name"`
-	Model             string   `form:"model" query:"model"`
-	Endpoint          string   `form:"endpoint" query:"endpoint"`
-	Cluster           string   `form:"cluster" query:"cluster"`
-	PublicName        string   `form:"public_name" query:"public_name"`
-	Serving           string   `form:"serving" query:"serving"` // "start" an engine, or "watch" one that runs
-	Engine            string   `form:"engine" query:"engine"`
-	Address           string   `form:"address" query:"address"`
-	EngineArgs        string   `form:"engine_args" query:"engine_args"`
-	EngineEnv         string   `form:"engine_env" query:"engine_env"`
-	GPU               string   `form:"gpu" query:"gpu"`
-	GPUCount          string   `form:"gpu_count" query:"gpu_count"`
-	Replicas          string   `form:"replicas" query:"replicas"`
-	ContextLength     string   `form:"context_length" query:"context_length"`
-	PrefixCaching     string   `form:"prefix_caching" query:"prefix_caching"`
-	RequestsPerMinute string   `form:"requests_per_minute" query:"requests_per_minute"`
-	Workload          string   `form:"workload" query:"workload"`
-	TTFTTarget        string   `form:"ttft_target_ms" query:"ttft_target_ms"`
-	ITLTarget         string   `form:"itl_target_ms" query:"itl_target_ms"`
-	Free              string   `form:"free" query:"free"` // "yes", "no", or nothing chosen
-	Currency          string   `form:"currency" query:"currency"`
-	InputPrice        string   `form:"input_price" query:"input_price"`
-	CachedInputPrice  string   `form:"cached_input_price" query:"cached_input_price"`
-	OutputPrice       string   `form:"output_price" query:"output_price"`
-	Sharing           string   `form:"sharing" query:"sharing"` // "all" or "some"
-	Tenants           []string `form:"tenants" query:"tenants"`
+	Name             string   `form:"name" query:"name"`
+	Model            string   `form:"model" query:"model"`
+	Endpoint         string   `form:"endpoint" query:"endpoint"`
+	Cluster          string   `form:"cluster" query:"cluster"`
+	PublicName       string   `form:"public_name" query:"public_name"`
+	Serving          string   `form:"serving" query:"serving"` // "start" an engine, or "watch" one that runs
+	Engine           string   `form:"engine" query:"engine"`
+	Address          string   `form:"address" query:"address"`
+	EngineArgs       string   `form:"engine_args" query:"engine_args"`
+	EngineEnv        string   `form:"engine_env" query:"engine_env"`
+	GPU              string   `form:"gpu" query:"gpu"`
+	GPUCount         string   `form:"gpu_count" query:"gpu_count"`
+	Replicas         string   `form:"replicas" query:"replicas"`
+	ContextLength    string   `form:"context_length" query:"context_length"`
+	PrefixCaching    string   `form:"prefix_caching" query:"prefix_caching"`
+	Workload         string   `form:"workload" query:"workload"`
+	TTFTTarget       string   `form:"ttft_target_ms" query:"ttft_target_ms"`
+	Concurrency      string   `form:"replica_concurrency" query:"replica_concurrency"`
+	ITLTarget        string   `form:"itl_target_ms" query:"itl_target_ms"`
+	Free             string   `form:"free" query:"free"` // "yes", "no", or nothing chosen
+	Currency         string   `form:"currency" query:"currency"`
+	InputPrice       string   `form:"input_price" query:"input_price"`
+	CachedInputPrice string   `form:"cached_input_price" query:"cached_input_price"`
+	OutputPrice      string   `form:"output_price" query:"output_price"`
+	Sharing          string   `form:"sharing" query:"sharing"` // "all" or "some"
+	Tenants          []string `form:"tenants" query:"tenants"`
+	limits.Form
 	// Typed is set by the form itself: a request without it is a first visit.
 	Typed string `form:"typed" query:"typed"`
 	// Restart agrees to the restart that a change brings.
@@ -60,7 +62,7 @@ func FormOf(name string, s factory.DeploymentSpec) Form {
 		Name: name, Model: s.Model, Endpoint: s.Endpoint, Cluster: s.Cluster, PublicName: s.PublicName,
 		Engine: s.Engine, Address: s.Address, EngineArgs: strings.Join(s.EngineArgs, "\n"),
 		GPU: s.GPU, GPUCount: strconv.Itoa(s.GPUCount), Replicas: strconv.Itoa(s.Replicas),
-		ContextLength: optional(s.ContextLength), RequestsPerMinute: optional(s.RequestsPerMinute),
+		ContextLength: optional(s.ContextLength), Form: limits.FormOf(s.Limits), Concurrency: optional(s.ReplicaConcurrency),
 		Workload: string(s.Workload), TTFTTarget: optional(s.TTFTTargetMS), ITLTarget: optional(s.ITLTargetMS),
 		Free: "no", Currency: s.Currency, InputPrice: s.InputPrice, CachedInputPrice: s.CachedInputPrice, OutputPrice: s.OutputPrice,
 		Sharing: "some", Tenants: s.Tenants, Typed: "yes",
@@ -103,7 +105,7 @@ func (f Form) Spec(unset int) (factory.DeploymentSpec, factory.FieldErrors) {
 		Engine: f.Engine, Address: strings.TrimSpace(f.Address), EngineArgs: lines(f.EngineArgs),
 		GPU: f.GPU, GPUCount: count(errs, "gpu_count", f.GPUCount, unset), Replicas: errs.Whole("replicas", f.Replicas, 1),
 		ContextLength: errs.Whole("context_length", f.ContextLength, 0), PrefixCaching: f.PrefixCaching != "",
-		RequestsPerMinute: errs.Whole("requests_per_minute", f.RequestsPerMinute, 0), Workload: factory.Workload(f.Workload),
+		Limits: f.Limits(errs), ReplicaConcurrency: errs.Whole("replica_concurrency", f.Concurrency, 0), Workload: factory.Workload(f.Workload),
 		TTFTTargetMS: errs.Whole("ttft_target_ms", f.TTFTTarget, 0), ITLTargetMS: errs.Whole("itl_target_ms", f.ITLTarget, 0),
 		Free: f.Free == "yes", Currency: strings.ToUpper(strings.TrimSpace(f.Currency)), SharedWithAll: f.Sharing == "all",
 	}

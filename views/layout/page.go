@@ -19,6 +19,7 @@ const (
 	NavEndpoints   Nav = "endpoints"
 	NavCatalogue   Nav = "catalogue"
 	NavDeployments Nav = "deployments"
+	NavAliases     Nav = "aliases"
 	NavTenants     Nav = "tenants"
 	NavUsage       Nav = "usage"
 
@@ -59,6 +60,8 @@ type Page struct {
 	Charts   bool               // needs the chart library
 	Wide     bool               // uses the whole width
 	SignedIn bool
+	// Spool is told to operators; nil for everybody else.
+	Spool *Spool
 }
 
 type navItem struct {
@@ -73,6 +76,7 @@ var operatorNav = []navItem{
 	{NavEndpoints, "Endpoints", "endpoint", paths.Endpoints},
 	{NavCatalogue, "Catalogue", "catalogue", paths.Models},
 	{NavDeployments, "Deployments", "deployment", paths.Deployments},
+	{NavAliases, "Aliases", "share", paths.Aliases},
 	{NavTenants, "Tenants", "tenant", paths.Tenants},
 	{NavUsage, "Usage", "usage", paths.Usage},
 }

@@ -16,6 +16,19 @@ type Card struct {
 	BaseURL string
 }
 
+// Alias is another name that leads the tenant to some of its models.
+type Alias struct {
+	Name      string
+	Targets   []AliasTarget
+	Fallbacks []string // names of models, in the order in which they are tried
+}
+
+// AliasTarget is a model behind an alias, with its part of the weights.
+type AliasTarget struct {
+	Model string
+	Share string
+}
+
 func (c Card) about() string {
 	parts := []string{c.LLM.ProviderName}
 	if c.LLM.Description != "" {
@@ -51,10 +64,20 @@ func (c Card) note() string {
 		return "It answers, with less capacity than usual."
 	case factory.Stopped, factory.Stopping:
 		return "It is switched off. Requests are refused until an operator starts it."
+	case factory.Asleep:
+		return "It rests. The next request wakes it, and waits until it has loaded."
 	case factory.Failed:
 		return "It does not run at the moment. Requests are refused until that is repaired."
 	}
 	return "It is coming up. Requests are refused until it is ready; clients that try again will get through."
+}
+
+// rates are the limits that a caller can do something about; how much money all
+// clients may spend is the operators' affair.
+func (c Card) rates() factory.Limits {
+	l := c.Limits
+	l.Budget, l.BudgetCurrency, l.BudgetPeriod = "", "", ""
+	return l
 }
 
 func (c Card) route() string {
@@ -64,7 +87,6 @@ func (c Card) route() string {
 	return "/chat/completions"
 }
 
-// sample is a request to paste into a shell.
 // Sample is a request to copy; key is put where the secret goes.
 func (c Card) Sample(key string) string {
 	type message struct {

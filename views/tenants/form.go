@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tokenfactory/factory"
+	"tokenfactory/views/limits"
 	"tokenfactory/views/ui"
 )
 
@@ -14,13 +15,19 @@ import (
 type Form struct {
 	Name  string `form:"name"`
 	Title string `form:"title"`
+	limits.Form
 
 	Errors factory.FieldErrors `form:"-"`
 }
 
-// Spec reads what was typed.
-func (f Form) Spec() factory.TenantSpec {
-	return factory.TenantSpec{Title: strings.TrimSpace(f.Title)}
+// FormOf fills the form from a tenant.
+func FormOf(t factory.Tenant) Form {
+	return Form{Name: t.Name, Title: t.Title, Form: limits.FormOf(t.Limits)}
+}
+
+// Spec reads what was typed; text that is no number is reported at its field.
+func (f Form) Spec(errs factory.FieldErrors) factory.TenantSpec {
+	return factory.TenantSpec{Title: strings.TrimSpace(f.Title), Limits: f.Limits(errs)}
 }
 
 // MemberForm is a person to add to a tenant, as typed.
@@ -65,10 +72,10 @@ func otherRole(r factory.Role) factory.Role {
 
 // KeyForm is a key to make, as typed.
 type KeyForm struct {
-	Name              string `form:"name"`
-	Scope             string `form:"scope"`
-	RequestsPerMinute string `form:"requests_per_minute"`
-	ExpiresAt         string `form:"expires_at"`
+	Name      string `form:"name"`
+	Scope     string `form:"scope"`
+	ExpiresAt string `form:"expires_at"`
+	limits.Form
 
 	Errors factory.FieldErrors `form:"-"`
 }
@@ -77,8 +84,8 @@ type KeyForm struct {
 func (f KeyForm) Spec(tenant string, errs factory.FieldErrors) factory.KeySpec {
 	return factory.KeySpec{
 		Tenant: tenant, Scope: f.Scope,
-		RequestsPerMinute: errs.Whole("requests_per_minute", f.RequestsPerMinute, 0),
-		ExpiresAt:         strings.TrimSpace(f.ExpiresAt),
+		Limits:    f.Limits(errs),
+		ExpiresAt: strings.TrimSpace(f.ExpiresAt),
 	}
 }
 

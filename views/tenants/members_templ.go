@@ -20,6 +20,7 @@ type Places struct {
 	SaveMember   func(user string) string
 	RemoveMember func(user string) string
 	Keys         string
+	Key          func(key string) string
 	RevokeKey    func(key string) string
 }
 
@@ -67,7 +68,7 @@ func members(people []factory.Membership, to Places, manage bool, self string) t
 					var templ_7745c5c3_Var3 string
 					templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(m.Email)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/members.templ`, Line: 26, Col: 15}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/members.templ`, Line: 27, Col: 15}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 					if templ_7745c5c3_Err != nil {
@@ -91,7 +92,7 @@ func members(people []factory.Membership, to Places, manage bool, self string) t
 						var templ_7745c5c3_Var4 string
 						templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(m.Name)
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/members.templ`, Line: 31, Col: 38}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/members.templ`, Line: 32, Col: 38}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 						if templ_7745c5c3_Err != nil {

@@ -11,6 +11,7 @@ import templruntime "github.com/a-h/templ/runtime"
 
 import (
 	"tokenfactory/factory"
+	"tokenfactory/views/limits"
 	"tokenfactory/views/ui"
 	"tokenfactory/web/paths"
 )
@@ -19,7 +20,9 @@ import (
 type Page struct {
 	Tenant      factory.Tenant
 	Members     []factory.Membership
-	Keys        []factory.Key
+	Keys        []KeyRow
+	Limited     limits.Holder
+	Refused     []limits.Refused
 	Deployments []factory.Deployment // that it may use
 	Month       factory.Tokens
 	Cost        string // of the month
@@ -36,6 +39,7 @@ func (p Page) places() Places {
 		SaveMember:   func(user string) string { return paths.SaveMember(id, user) },
 		RemoveMember: func(user string) string { return paths.RemoveMember(id, user) },
 		Keys:         paths.Keys(id),
+		Key:          func(key string) string { return paths.Key(id, key) },
 		RevokeKey:    func(key string) string { return paths.RevokeKey(id, key) },
 	}
 }
@@ -97,6 +101,10 @@ func Show(p Page) templ.Component {
 			return nil
 		})
 		templ_7745c5c3_Err = ui.Stats().Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+		if templ_7745c5c3_Err != nil {
+			return templ_7745c5c3_Err
+		}
+		templ_7745c5c3_Err = tenantLimits(p.Limited, p.Refused, paths.Tenant(p.Tenant.ID), "Of all its keys together; a key and a model may have limits of their own.", ui.Action{Label: "Change", Icon: "edit", Small: true, Href: paths.EditTenant(p.Tenant.ID)}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -240,7 +248,7 @@ func deployments(list []factory.Deployment) templ.Component {
 			var templ_7745c5c3_Var7 string
 			templ_7745c5c3_Var7, templ_7745c5c3_Err = templruntime.NewAttributeExpression(templ.SafeURL(paths.NewDeployment)).ResolveURL(ctx)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/show.templ`, Line: 71, Col: 142}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/show.templ`, Line: 76, Col: 142}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var7)
 			if templ_7745c5c3_Err != nil {
@@ -279,7 +287,7 @@ func deployments(list []factory.Deployment) templ.Component {
 					var templ_7745c5c3_Var9 string
 					templ_7745c5c3_Var9, templ_7745c5c3_Err = templruntime.NewAttributeExpression(templ.SafeURL(paths.Deployment(d.ID))).ResolveURL(ctx)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/show.templ`, Line: 79, Col: 56}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/show.templ`, Line: 84, Col: 56}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ_7745c5c3_Var9)
 					if templ_7745c5c3_Err != nil {
@@ -292,7 +300,7 @@ func deployments(list []factory.Deployment) templ.Component {
 					var templ_7745c5c3_Var10 string
 					templ_7745c5c3_Var10, templ_7745c5c3_Err = templ.JoinStringErrs(d.Name)
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/show.templ`, Line: 79, Col: 67}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `views/tenants/show.templ`, Line: 84, Col: 67}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var10))
 					if templ_7745c5c3_Err != nil {

@@ -86,6 +86,16 @@ func Significant(v float64) string {
 	}
 }
 
+// Percent writes a share of 100 with at most three significant digits and no zeros at
+// the end: 95 %, 33.3 %, 0.25 %.
+func Percent(v float64) string {
+	text := Significant(v)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + " %"
+}
+
 // Span writes how long something is in its largest unit: 45 s, 12 min, 3 h, 2 d.
 func Span(d time.Duration) string {
 	switch {

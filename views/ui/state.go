@@ -43,6 +43,7 @@ var stateLooks = map[factory.State]stateLook{
 	factory.Failed:   {Bad, "fail", "Failed"},
 	factory.Stopping: {Plain, "stopping", "Stopping"},
 	factory.Stopped:  {Plain, "off", "Stopped"},
+	factory.Asleep:   {Plain, "moon", "Asleep"},
 }
 
 func lookOf(s factory.State) stateLook {

@@ -9,6 +9,7 @@ import (
 	"tokenfactory/billing"
 	"tokenfactory/factory"
 	"tokenfactory/views/charts"
+	"tokenfactory/views/layout"
 	"tokenfactory/views/ui"
 )
 
@@ -26,7 +27,12 @@ type Page struct {
 	Operator bool
 	// Tenant is the title of the one tenant that an operator looks at.
 	Tenant string
-	Total  billing.Total
+	// KeyName is that of the one key that is looked at.
+	KeyName string
+	Total   billing.Total
+
+	// Spool is told to operators, where it is known.
+	Spool *layout.Spool
 
 	ByDay    []Day
 	ByTenant []Row // operators only

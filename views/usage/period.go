@@ -14,12 +14,13 @@ import (
 )
 
 // Query is what the address of a usage page says: a named range, or first and last
-// day. Operators may look at one tenant.
+// day. Operators may look at one tenant, everybody at one key.
 type Query struct {
 	Range  string `query:"range"`
 	From   string `query:"from"`
 	To     string `query:"to"`
 	Tenant string `query:"tenant"`
+	Key    string `query:"key"` // id of the one key to look at
 	Cursor string `query:"cursor"`
 
 	Errors factory.FieldErrors `query:"-"`
@@ -151,10 +152,11 @@ func (q Query) values() url.Values {
 	set("from", q.From)
 	set("to", q.To)
 	set("tenant", q.Tenant)
+	set("key", q.Key)
 	return v
 }
 
-// Of is another page for the same time and tenant.
+// Of is another page for the same time, tenant and key.
 func (q Query) Of(path string) string { return paths.With(path, q.values()) }
 
 // at is the same page for a named range.
@@ -165,7 +167,13 @@ func (q Query) at(path, name string) string {
 
 // OfTenant is the same page for one tenant; empty means all.
 func (q Query) OfTenant(path, tenant string) string {
-	q.Tenant = tenant
+	q.Tenant, q.Key = tenant, ""
+	return q.Of(path)
+}
+
+// OfKey is the same page for one key; empty means all.
+func (q Query) OfKey(path, key string) string {
+	q.Key = key
 	return q.Of(path)
 }
 

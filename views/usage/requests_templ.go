@@ -37,7 +37,7 @@ func RequestsView(p Page, next string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = rangePicker(p.Query, p.Period, p.Places.Requests, p.Tenant).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = rangePicker(p, p.Places.Requests).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -37,6 +37,8 @@ const (
 	NewModel      = "/models/new"
 	Deployments   = "/deployments"
 	NewDeployment = "/deployments/new"
+	Aliases       = "/aliases"
+	NewAlias      = "/aliases/new"
 	Tenants       = "/tenants"
 	NewTenant     = "/tenants/new"
 	Usage         = "/usage"
@@ -94,7 +96,13 @@ func DeploymentSettings(id string) string { return join(Deployments, id, "settin
 func StopDeployment(id string) string     { return join(Deployments, id, "stop") }
 func StartDeployment(id string) string    { return join(Deployments, id, "start") }
 func RestartDeployment(id string) string  { return join(Deployments, id, "restart") }
+func SleepDeployment(id string) string    { return join(Deployments, id, "sleep") }
+func WakeDeployment(id string) string     { return join(Deployments, id, "wake") }
 func RemoveDeployment(id string) string   { return join(Deployments, id, "remove") }
+
+func Alias(id string) string       { return join(Aliases, id) }
+func EditAlias(id string) string   { return join(Aliases, id, "edit") }
+func RemoveAlias(id string) string { return join(Aliases, id, "remove") }
 
 func Tenant(id string) string             { return join(Tenants, id) }
 func EditTenant(id string) string         { return join(Tenants, id, "edit") }
@@ -103,12 +111,14 @@ func Members(id string) string            { return join(Tenants, id, "members") 
 func RemoveMember(id, user string) string { return join(Tenants, id, "members", user, "remove") }
 func SaveMember(id, user string) string   { return join(Tenants, id, "members", user) }
 func Keys(id string) string               { return join(Tenants, id, "keys") }
+func Key(id, key string) string           { return join(Tenants, id, "keys", key) }
 func RevokeKey(id, key string) string     { return join(Tenants, id, "keys", key, "revoke") }
 
 // The pages of a tenant's members; tenants are named in them.
 func Own(tenant string) string                 { return join("/t", tenant) }
 func OwnModels(tenant string) string           { return join("/t", tenant, "models") }
 func OwnKeys(tenant string) string             { return join("/t", tenant, "keys") }
+func OwnKey(tenant, key string) string         { return join("/t", tenant, "keys", key) }
 func OwnRevokeKey(tenant, key string) string   { return join("/t", tenant, "keys", key, "revoke") }
 func OwnUsage(tenant string) string            { return join("/t", tenant, "usage") }
 func OwnUsageCSV(tenant string) string         { return join("/t", tenant, "usage.csv") }

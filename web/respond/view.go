@@ -43,6 +43,12 @@ const nowKey = "respond.now"
 // SetNow is for the middleware that knows the clock.
 func SetNow(c echo.Context, now time.Time) { c.Set(nowKey, now) }
 
+// spoolKey holds what tells how the usage spool stands.
+const spoolKey = "respond.spool"
+
+// SetSpool is for the middleware that knows who can tell.
+func SetSpool(c echo.Context, spool func() layout.Spool) { c.Set(spoolKey, spool) }
+
 // Page answers with a page in the console's layout.
 func Page(c echo.Context, v View) error { return page(c, http.StatusOK, v) }
 
@@ -88,6 +94,10 @@ func pageOf(c echo.Context, v View) layout.Page {
 		Assets: assets, Active: v.Active, Charts: v.Charts, Wide: v.Wide,
 		User: who.User, Tenants: who.Tenants, Tenant: session.Tenant(c), Theme: session.Theme(c),
 		Flash: takeFlash(c),
+	}
+	if spool, ok := c.Get(spoolKey).(func() layout.Spool); ok && spool != nil && who.User.Operator && p.Tenant.TenantName == "" {
+		state := spool()
+		p.Spool = &state
 	}
 	// A member's personal pages keep the navigation of their tenant.
 	if p.Tenant.TenantName == "" && !who.User.Operator && len(who.Tenants) > 0 {
