@@ -18,6 +18,7 @@ import (
 	"tokenfactory/gateway"
 	"tokenfactory/handlers"
 	"tokenfactory/store"
+	"tokenfactory/views/layout"
 	"tokenfactory/web"
 	"tokenfactory/web/paths"
 )
@@ -53,23 +54,27 @@ func (s storage) open(ctx context.Context) (*store.Store, error) {
 type app struct {
 	store      *store.Store
 	gateway    *gateway.Gateway
+	tunnels    *agents.Tunnels
 	controller *agents.Controller
 	handler    http.Handler
 	publicURL  string
 	log        *slog.Logger
 }
 
-func open(ctx context.Context, where storage, publicURL string, log *slog.Logger) (*app, error) {
+func open(ctx context.Context, where storage, publicURL string, zone *time.Location, log *slog.Logger) (*app, error) {
 	st, err := where.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a := &app{store: st, publicURL: publicURL, log: log}
+	a.tunnels = &agents.Tunnels{Fleet: st, Log: log.With("part", "tunnels")}
 	a.gateway = &gateway.Gateway{
-		Keys: st, Routes: st, Ledger: st, Buckets: st,
-		SpoolDir: filepath.Join(where.Data, "spool"),
-		Log:      log.With("part", "gateway"),
-		Now:      factory.Now,
+		Keys: st, Routes: st, Deployments: st, Tunnels: a.tunnels,
+		Ledger: st, Buckets: st, Spending: st, RefusalCounts: st,
+		SpoolDir:    filepath.Join(where.Data, "spool"),
+		BillingZone: zone,
+		Log:         log.With("part", "gateway"),
+		Now:         factory.Now,
 	}
 	// Usage that a killed process left behind goes to the ledger first.
 	if err := a.gateway.Open(); err != nil {
@@ -79,8 +84,10 @@ func open(ctx context.Context, where storage, publicURL string, log *slog.Logger
 	a.handler, err = web.New(web.Site{
 		Store:     st,
 		Gateway:   a.gateway,
-		Agents:    &agents.Intake{Fleet: st, Log: log.With("part", "intake"), Now: factory.Now},
-		Poke:      a.controller.Poke,
+		Agents:    &agents.Intake{Fleet: st, Tunnels: a.tunnels, Log: log.With("part", "intake"), Now: factory.Now},
+		Poke:      a.poke,
+		Limits:    a.gateway,
+		Spool:     func() layout.Spool { return layout.Spool(a.gateway.SpoolState()) },
 		PublicURL: publicURL,
 		Now:       factory.Now,
 		Log:       log.With("part", "web"),
@@ -89,6 +96,12 @@ func open(ctx context.Context, where storage, publicURL string, log *slog.Logger
 		return nil, errors.Join(err, st.Close())
 	}
 	return a, nil
+}
+
+// poke has those look at once who act on what people change.
+func (a *app) poke() {
+	a.controller.Poke()
+	a.gateway.Poke()
 }
 
 // Close lets go of the store; Run must have returned.
@@ -114,8 +127,10 @@ func (a *app) Run(ctx context.Context, ln net.Listener) error {
 	defer stopLoops()
 	g, gctx := errgroup.WithContext(loops)
 	g.Go(func() error { return a.gateway.Run(gctx) })
+	g.Go(func() error { return a.tunnels.Run(gctx) })
 	g.Go(func() error { return a.controller.Run(gctx) })
 	g.Go(func() error { return a.sweep(gctx) })
+	g.Go(func() error { return keepHeapFloor(gctx) })
 	g.Go(func() error {
 		if err := server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
@@ -146,13 +161,13 @@ func (a *app) Run(ctx context.Context, ln net.Listener) error {
 	return g.Wait()
 }
 
-// sweep forgets what has outlived its time: fine buckets, old sessions.
+// sweep forgets what has outlived its time: fine buckets, old sessions, old refusals.
 func (a *app) sweep(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Minute)
 	defer tick.Stop()
 	for {
 		now := factory.Now()
-		if err := errors.Join(a.store.SweepBuckets(ctx, now), a.store.SweepSessions(ctx, now)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(a.store.SweepBuckets(ctx, now), a.store.SweepSessions(ctx, now), a.store.SweepRefusals(ctx, now)); err != nil && ctx.Err() == nil {
 			a.log.Warn("sweep", "err", err)
 		}
 		select {

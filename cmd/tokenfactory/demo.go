@@ -61,7 +61,7 @@ func (c *demoCommand) Run(ctx context.Context, log *slog.Logger) error {
 	if !log.Enabled(ctx, slog.LevelDebug) {
 		quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	a, err := open(ctx, c.storage, base, quiet)
+	a, err := open(ctx, c.storage, base, time.UTC, quiet)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}

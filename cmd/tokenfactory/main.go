@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // time zones of viewers and budgets, also where the machine has none
 
 	"github.com/alecthomas/kong"
 )
