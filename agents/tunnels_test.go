@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +140,7 @@ func (s *station) dial() net.Conn {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(15 * time.Second)) // a test that fails does not hang
 	return c
 }
 
@@ -340,6 +342,45 @@ func TestASlowReaderHoldsUpOnlyItself(t *testing.T) {
 	}
 }
 
+// A network that takes nothing holds writers up, until the tunnel is given up.
+func TestWhatWaitsForTheNetworkIsBounded(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ws, err := websocket.Accept(w, r, nil); err == nil {
+			<-t.Context().Done() // and never reads
+			_ = ws.CloseNow()
+		}
+	}))
+	defer server.CloseClientConnections()
+	ws, _, err := websocket.Dial(t.Context(), server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWire(ws)
+	const most = 64 << 20 // far above what the system's own buffers take
+	var total atomic.Int64
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for total.Load() < most {
+			n, err := w.Write(make([]byte, mostMessage))
+			if total.Add(int64(n)); err != nil {
+				return
+			}
+		}
+	}()
+	for before := int64(-1); before <= 0 || before != total.Load(); time.Sleep(100 * time.Millisecond) {
+		before = total.Load()
+	}
+	if n := total.Load(); n == 0 || n >= most {
+		t.Errorf("%d bytes were taken from a writer", n)
+	}
+	w.Close()
+	<-ended
+	if _, err := w.Write([]byte("x")); err == nil {
+		t.Error("a closed wire takes more")
+	}
+}
+
 func TestATunnelEndsWithItsCredential(t *testing.T) {
 	for what, change := range map[string]func(g *gate){
 		"removed":      func(g *gate) { clear(g.nodes) },
@@ -362,7 +403,7 @@ func TestATunnelEndsWithItsCredential(t *testing.T) {
 		case <-time.After(2 * time.Second):
 			t.Errorf("%s: its tunnel is still open", what)
 		}
-		if _, err := c.Read(make([]byte, 1)); err == nil || err == io.EOF {
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, yamux.ErrStreamReset) {
 			t.Errorf("%s: what it carried ended as if in order: %v", what, err)
 		}
 		stop()
@@ -397,7 +438,8 @@ func TestAnAgentOpensNoStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Read(make([]byte, 1)); err == nil || err == io.EOF {
+	_ = stream.SetDeadline(time.Now().Add(15 * time.Second))
+	if _, err := stream.Read(make([]byte, 1)); !errors.Is(err, yamux.ErrStreamReset) {
 		t.Errorf("the server took a stream of an agent: %v", err)
 	}
 	if _, err := io.WriteString(s.dial(), "x"); err != nil {
@@ -446,7 +488,7 @@ func TestATunnelThatWentSilentIsGivenUp(t *testing.T) {
 		if err == nil || err == io.EOF {
 			t.Errorf("what was lost ended as if in order: %v", err)
 		}
-	case <-time.After(factoryAsks + answersWithin + 5*time.Second):
+	case <-time.After(factoryAsks + answersWithin - 2*time.Second): // the keep-alive would say so later
 		t.Error("nobody noticed that the tunnel is broken")
 	}
 	s.eventually("only the other tunnel is left", func() bool { return s.open() == 1 })

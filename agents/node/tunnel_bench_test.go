@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,47 +15,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"tokenfactory/agents"
-	"tokenfactory/factory"
 )
-
-// anyone lets every agent in.
-type anyone struct{}
-
-func (anyone) NodeByCredential(context.Context, string) (factory.Node, error) {
-	return factory.Node{ID: "n"}, nil
-}
-
-func (anyone) NodeCredentials(context.Context) (map[string]string, error) { return nil, nil }
 
 // ways are how an engine is reached: without the tunnel, and through it.
 func ways(b *testing.B) (url string, ways map[string]http.RoundTripper) {
 	b.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(rhythm))
 	b.Cleanup(engine.Close)
-	log := slog.New(slog.DiscardHandler)
-	tunnels := &agents.Tunnels{Fleet: anyone{}, Log: log}
-	server := httptest.NewServer(&agents.Intake{Tunnels: tunnels, Log: log, Now: time.Now})
-	b.Cleanup(server.Close)
-	c := newCarrier(server.URL, func(string) (string, bool) { return engine.URL, true }, log)
-	c.admit("tfa-credential", time.Second)
-	var loop sync.WaitGroup
-	loop.Go(func() { _ = c.Run(b.Context()) })
-	b.Cleanup(loop.Wait)
-	through := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return tunnels.DialReplica(ctx, "n", "r")
-	}
-	for conn, err := through(b.Context(), "", ""); ; conn, err = through(b.Context(), "", "") {
-		if err == nil {
-			conn.Close()
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	through := tunnelTo(b, engine.URL)
 	return engine.URL, map[string]http.RoundTripper{
 		"direct": &http.Transport{MaxIdleConnsPerHost: 4096},
-		"tunnel": &http.Transport{MaxIdleConnsPerHost: 4096, DialContext: through},
+		"tunnel": &http.Transport{MaxIdleConnsPerHost: 4096, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return through(ctx) }},
 	}
 }
 

@@ -17,6 +17,8 @@ const (
 	openingWithin = 5 * time.Second
 	// engineWithin is shorter than what the server grants the whole opening.
 	engineWithin = 700 * time.Millisecond
+	// lastWords is how long what an engine said before it broke off has to be read.
+	lastWords = 50 * time.Millisecond
 )
 
 // localEngines is where streams may lead: to the replicas that this machine looks after
@@ -58,34 +60,38 @@ func join(stream *yamux.Stream, engine net.Conn) {
 	up := make(chan struct{})
 	go func() {
 		defer close(up)
-		if carry(engine, stream) != nil {
-			breakOff(engine)
-			_ = stream.Reset()
-		} else if half, ok := engine.(interface{ CloseWrite() error }); ok {
-			_ = half.CloseWrite()
+		err := carry(engine, stream)
+		if err == nil {
+			if half, ok := engine.(interface{ CloseWrite() error }); ok {
+				_ = half.CloseWrite()
+			}
+			return
 		}
+		if errors.As(err, new(unwritten)) {
+			return // an engine that refuses a request halfway says so on the way back
+		}
+		_ = engine.Close()
+		_ = stream.Reset()
 	}()
 	if carry(stream, engine) != nil {
+		// A reset overtakes what the server has not read yet, which may be the reason why
+		// the engine broke off.
+		time.Sleep(lastWords)
 		_ = stream.Reset()
-		breakOff(engine)
+		_ = engine.Close()
 	} else {
 		_ = stream.CloseWrite()
 	}
 	<-up
 }
 
-// breakOff ends a connection so that the other end does not take it for an end in order.
-func breakOff(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = c.Close()
-}
-
 const (
 	firstBuffer = 2 << 10 // an event fits, and thousands of idle streams cost little
 	mostBuffer  = 32 << 10
 )
+
+// unwritten is an error of the side that is written to.
+type unwritten struct{ error }
 
 // carry copies until the end, which is no error.
 func carry(to io.Writer, from io.Reader) error {
@@ -94,7 +100,7 @@ func carry(to io.Writer, from io.Reader) error {
 		n, err := from.Read(buf)
 		if n > 0 {
 			if _, err := to.Write(buf[:n]); err != nil {
-				return err
+				return unwritten{err}
 			}
 		}
 		if err == io.EOF {

@@ -85,16 +85,3 @@ func TestATunnelIsOpenUnderTheCredentialThatReportsAreTakenUnder(t *testing.T) {
 	stop()
 	d.expect(t, d.ended, "second", tunnelsKept)
 }
-
-// The gateway speaks plain HTTP into the tunnel; past this machine that would be seen.
-func TestAnEngineThatSpeaksTLSIsMetSo(t *testing.T) {
-	secure := httptest.NewTLSServer(http.NotFoundHandler())
-	defer secure.Close()
-	local := localEngines{at: func(string) (string, bool) { return secure.URL, true }}
-	if c, err := local.dial(t.Context(), "r"); err == nil {
-		c.Close()
-		t.Error("its certificate was not looked at")
-	} else if !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("it was not met with TLS: %v", err)
-	}
-}
