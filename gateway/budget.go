@@ -19,7 +19,7 @@ const (
 	lateMost = 100_000
 )
 
-var errSpendUnknown = factory.Errorf(factory.Unavailable, "It cannot be read at the moment what was spent of a budget. Try again in a few seconds.")
+var errSpendUnknown = factory.Errorf(factory.Unavailable, "It cannot be read at the moment what was used of a limit. Try again in a few seconds.")
 
 // budgets keeps an account of every budget that is in use. The mutex of the limits
 // guards it.
@@ -32,6 +32,11 @@ type budgets struct {
 
 	holders map[holder][]*account
 	unknown []*account // to be read from the ledger
+
+	// started is when this process began, if it is to know what another served before;
+	// before is that, by holder, of the last minute.
+	started time.Time
+	before  map[holder]*account
 }
 
 // holder is whom a budget belongs to.
@@ -44,11 +49,12 @@ type holder struct {
 // was opened for: one that is changed keeps what was spent.
 type account struct {
 	holder
-	period   factory.Period
+	period   factory.Period // empty for the minute before the start
 	from, to time.Time
 	opened   time.Time // wall clock
 	purses   []*purse
 	holds    int
+	tokens   factory.Tokens // of those in before
 
 	// known is set once the ledger was read; what was spent before is unknown until
 	// then, which is not nothing. Everything that ends meanwhile waits in late.
@@ -95,18 +101,24 @@ func (h *hold) release() {
 func (b *budgets) watched() bool { return b.count.Load() > 0 }
 
 // know waits until the accounts of all claims are known, but not for long, and tells
-// how long. It lets go of the mutex while it waits.
-func (b *budgets) know(ctx context.Context, mu *sync.Mutex, claims []Claim) (waited time.Duration, err error) {
+// how long. A young process has to know the last minute as well. It lets go of the
+// mutex while it waits.
+func (b *budgets) know(ctx context.Context, mu *sync.Mutex, claims []Claim, young bool) (waited time.Duration, err error) {
 	var patience *time.Timer
 	var begun time.Time
 	for {
 		var missing *account
 		for i := range claims {
+			of := holder{claims[i].Scope, claims[i].ID}
+			var a *account
 			if m := claims[i].Money; m != nil {
-				if a := b.account(holder{claims[i].Scope, claims[i].ID}, m.Period, m.Began); !a.known {
-					missing = a
-					break
-				}
+				a = b.account(of, m.Period, m.Began)
+				m.account = a
+			} else if young && !b.started.IsZero() && claims[i].Kind != factory.LimitConcurrency {
+				a = b.lastMinute(of)
+			}
+			if a != nil && !a.known && missing == nil {
+				missing = a
 			}
 		}
 		switch {
@@ -171,6 +183,26 @@ func (b *budgets) account(of holder, period factory.Period, began time.Time) *ac
 	return a
 }
 
+// lastMinute is what a holder used in the minute before this process began.
+func (b *budgets) lastMinute(of holder) *account {
+	a := b.before[of]
+	if a == nil {
+		a = &account{holder: of, from: b.started.Add(-window), to: b.started, tried: make(chan struct{}), since: b.last()}
+		if b.before == nil {
+			b.before = map[holder]*account{}
+		}
+		b.before[of] = a
+		b.unknown = append(b.unknown, a)
+		b.nudge()
+	}
+	return a
+}
+
+func (b *budgets) recalled(of holder) bool {
+	a := b.before[of]
+	return a == nil || a.known
+}
+
 func (b *budgets) nudge() {
 	select {
 	case b.wake <- struct{}{}:
@@ -197,9 +229,8 @@ func (a *account) pay(c cost) {
 }
 
 // left is what a request may book of a budget, or why it may not.
-func (b *budgets) left(c *Claim) (billing.Cash, *Refused) {
-	m := c.Money
-	a := b.account(holder{c.Scope, c.ID}, m.Period, m.Began)
+func (m *Money) left(c *Claim) (billing.Cash, *Refused) {
+	a := m.account
 	p := a.purse(m.Currency)
 	unspent := m.Budget.Sub(p.spent)
 	left := unspent.Sub(p.held)
@@ -212,12 +243,12 @@ func (b *budgets) left(c *Claim) (billing.Cash, *Refused) {
 	return left, nil
 }
 
-func (b *budgets) hold(c *Claim, money billing.Cash) hold {
-	a := b.account(holder{c.Scope, c.ID}, c.Money.Period, c.Money.Began)
-	p := a.purse(c.Money.Currency)
+func (m *Money) hold(c *Claim, money billing.Cash) hold {
+	a := m.account
+	p := a.purse(m.Currency)
 	p.held = p.held.Add(money)
 	a.holds++
-	return hold{scope: c.Scope, budget: c.Money.Budget, account: a, purse: p, money: money}
+	return hold{scope: c.Scope, budget: m.Budget, account: a, purse: p, money: money}
 }
 
 // spend counts what a request came to in every account that it belongs to, whether
@@ -260,8 +291,8 @@ func (b *budgets) charge(a *account, at place, c cost) {
 }
 
 // learn takes in what the ledger says, which is everything up to base.
-func (b *budgets) learn(a *account, base place, spent []cost) {
-	a.known, a.base, a.err = true, base, nil
+func (b *budgets) learn(a *account, base place, spent []cost, tokens factory.Tokens) {
+	a.tokens, a.known, a.base, a.err = tokens, true, base, nil
 	late := a.late
 	a.late = nil
 	for _, c := range spent {
@@ -297,6 +328,10 @@ const keepAccounts = 24 * time.Hour
 // sweep forgets accounts of periods that are over.
 func (b *budgets) sweep() {
 	now := b.wall()
+	if b.before != nil && now.Sub(b.started) > 2*window {
+		b.unknown = slices.DeleteFunc(b.unknown, func(a *account) bool { return b.before[a.holder] == a })
+		b.before = nil
+	}
 	var over []*account
 	for _, of := range b.holders {
 		for _, a := range of {

@@ -328,7 +328,7 @@ func TestABudgetThatIsSetOrChangedKeepsWhatWasSpent(t *testing.T) {
 func TestRefusalsAreCountedAndKeptWhileTheStoreIsAway(t *testing.T) {
 	e := counting(t, "4", "8", nil)
 	b := newLimited(t, factory.ScopeTenant, factory.Limits{RequestsPerMinute: 1}, e.URL)
-	b.purser.set(func(p *purser) { p.away = true })
+	b.purser.set(func(p *purser) { p.deaf = true })
 	for range 4 {
 		b.chat(plainly)
 	}
@@ -338,7 +338,7 @@ func TestRefusalsAreCountedAndKeptWhileTheStoreIsAway(t *testing.T) {
 	b.limit(factory.ScopeKey, factory.Limits{TokensPerMinute: 10})
 	b.forgetKeys()
 	b.chat(with(`,"max_tokens":50`, false))
-	b.purser.set(func(p *purser) { p.away = false })
+	b.purser.set(func(p *purser) { p.deaf = false })
 	b.until("the counts are saved", func() bool {
 		var n atomic.Int64
 		b.purser.set(func(p *purser) {

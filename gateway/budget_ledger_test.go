@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,11 +33,11 @@ func direct(g *Gateway, secret, body string) *httptest.ResponseRecorder {
 }
 
 // reopen is the gateway that takes over after another was killed.
-func (l *limited) reopen() *Gateway {
+func (l *limited) reopen(clock func() time.Time) *Gateway {
 	l.Helper()
 	l.g.spool.kill()
 	g := &Gateway{Keys: l.world, Routes: l.world, Ledger: l.world, Buckets: l.world, Spending: l.purser, RefusalCounts: l.purser,
-		SpoolDir: l.g.SpoolDir, Log: l.g.Log}
+		SpoolDir: l.g.SpoolDir, Log: l.g.Log, limitClock: clock}
 	if err := g.Open(); err != nil {
 		l.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestMB06SpendingSurvivesAKillWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	b.idle()
 	before := len(b.ledger())
-	g := b.reopen()
+	g := b.reopen(time.Now)
 	if before == 200 {
 		t.Fatal("the database was not away")
 	}
@@ -104,6 +105,53 @@ func TestMB06SpendingSurvivesAKillWhileTheDatabaseIsAway(t *testing.T) {
 	}
 	if billed := decimal.RequireFromString(b.billed()); billed.GreaterThan(decimal.RequireFromString(l.Budget)) || served == 0 {
 		t.Errorf("%s of %s are spent, %d served", billed, l.Budget, served)
+	}
+}
+
+// A restart is no way around a limit: the first minute counts what the last one of
+// the process before has served, also what the ledger does not have yet.
+func TestLimitsSurviveAKill(t *testing.T) {
+	for i, l := range []factory.Limits{{RequestsPerMinute: 3}, {TokensPerMinute: 40}, {InputTokensPerMinute: 30}, {OutputTokensPerMinute: 15}} {
+		scope := scopes[i%len(scopes)]
+		t.Run(fmt.Sprint(scope, i), func(t *testing.T) {
+			t.Parallel()
+			e := counting(t, "10", "5", nil)
+			clock := newClock()
+			b := newLimited(t, scope, l, e.URL, func(b *bench) {
+				b.g.limitClock = clock.now
+				long := earlier("long ago", time.Now().Add(-2*time.Minute), "1")
+				b.rows = append(b.rows, long)
+			})
+			ask := func(g *Gateway) int { return direct(g, b.secret, with(`,"max_tokens":5`, false)).Code }
+			served := 0
+			for ; ask(b.g) == 200; served++ {
+				if served == 0 {
+					b.row(2)
+					b.set(func(w *world) { w.refuse = func([]factory.Usage) error { return errAway } })
+				}
+			}
+			if served != 3 {
+				t.Fatalf("%+v: %d served", l, served)
+			}
+			g := b.reopen(clock.now)
+			if got := ask(g); got != 503 {
+				t.Errorf("%+v: %d while nobody knows what was served", l, got)
+			}
+			b.set(func(w *world) { w.refuse = nil })
+			b.until("it is known", func() bool { return ask(g) == 429 })
+			use := g.Use(t.Context(), scope, b.id(scope), l)
+			if use[0].Unknown || use[0].Used == "0" || use[0].Held != "0" {
+				t.Errorf("%+v", use)
+			}
+			clock.add(window - time.Millisecond)
+			if got := ask(g); got != 429 {
+				t.Errorf("%+v: %d within the minute", l, got)
+			}
+			clock.add(time.Millisecond)
+			if got := ask(g); got != 200 {
+				t.Errorf("%+v: %d after a minute", l, got)
+			}
+		})
 	}
 }
 
@@ -161,7 +209,9 @@ func TestAccountsAreExactWheneverTheyAreOpened(t *testing.T) {
 			b.g.Ledger = &unsure{Ledger: b.world, lose: func(int64) bool { return chance(30) }}
 			b.refuse = func(rows []factory.Usage) error {
 				for _, u := range rows {
-					if poison[u.ID] || len(poison) < 3 && chance(60) {
+					// What the ledger has it does not refuse.
+					known := slices.ContainsFunc(b.rows, func(r factory.Usage) bool { return r.ID == u.ID })
+					if poison[u.ID] || !known && len(poison) < 3 && chance(60) {
 						poison[u.ID] = true
 						return factory.Errorf(factory.Invalid, "This row is not to our taste.")
 					}
@@ -340,7 +390,7 @@ func TestNoInterleavingPassesABudget(t *testing.T) {
 					Money: &Money{Currency: "USD", Budget: budget, Cost: cost, Least: least, Period: factory.Month, Began: began}}
 				m.mu.Lock()
 				if a := m.budgets.account(holder{c.Scope, c.ID}, factory.Month, began); !a.known {
-					m.budgets.learn(a, place{}, nil)
+					m.budgets.learn(a, place{}, nil, factory.Tokens{})
 				}
 				m.mu.Unlock()
 				id := fmt.Sprint(i)

@@ -92,12 +92,13 @@ func (g *Gateway) readAccounts(ctx context.Context, m *memoryLimits) (more bool,
 		return false, nil
 	}
 	spent := make([][]cost, len(some))
+	tokens := make([]factory.Tokens, len(some))
 	read := 0
 	var base place
 	still := g.spool.still(since, func(done place) {
 		base = done
 		for end := time.Now().Add(budgetTime); read < len(some) && time.Now().Before(end); read++ {
-			if spent[read], err = g.spentOf(ctx, some[read]); err != nil {
+			if spent[read], tokens[read], err = g.spentOf(ctx, some[read]); err != nil {
 				return
 			}
 		}
@@ -109,7 +110,7 @@ func (g *Gateway) readAccounts(ctx context.Context, m *memoryLimits) (more bool,
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, a := range some[:read] {
-		m.budgets.learn(a, base, spent[i])
+		m.budgets.learn(a, base, spent[i], tokens[i])
 	}
 	return len(m.budgets.unknown) > 0, err
 }
@@ -124,53 +125,42 @@ func (m *memoryLimits) failUnknown(err error) {
 
 // spentOf asks the ledger, and adds what was set aside: it was spent, although the
 // ledger does not take it. The accounts' own fields do not change.
-func (g *Gateway) spentOf(ctx context.Context, a *account) ([]cost, error) {
+func (g *Gateway) spentOf(ctx context.Context, a *account) (costs []cost, tokens factory.Tokens, err error) {
 	if g.Spending == nil {
-		return nil, errors.New("nobody can be asked what was spent")
+		return nil, tokens, errors.New("nobody can be asked what was spent")
 	}
 	ctx, cancel := context.WithTimeout(ctx, storePatience)
 	defer cancel()
 	sums, err := g.Spending.Spent(ctx, a.scope, a.id, a.from, a.to)
 	if err != nil {
-		return nil, err
-	}
-	var costs []cost
-	add := func(p factory.Price, t factory.Tokens) error {
-		if p.Free || t.PromptTokens == 0 && t.CompletionTokens == 0 {
-			return nil
-		}
-		rates, err := billing.CashRatesOf(p)
-		if err != nil {
-			return fmt.Errorf("what %s %s spent cannot be priced: %w", a.scope, a.id, err)
-		}
-		costs = append(costs, cost{rates.Currency, rates.Cost(t)})
-		return nil
-	}
-	for _, s := range sums {
-		if s.Price.ID == "" {
-			continue // served without a price
-		}
-		if err := add(s.Price, s.Tokens); err != nil {
-			return nil, err
-		}
+		return nil, tokens, err
 	}
 	aside, err := g.spool.asideRows()
 	if err != nil {
-		return nil, err
+		return nil, tokens, err
 	}
 	for _, u := range aside {
 		if !a.owns(&u) {
 			continue
 		}
-		p, ok := g.routes.price(u.DeploymentID)
-		if !ok {
-			continue // its deployment is gone
-		}
-		if err := add(p, factory.Tokens{Requests: 1, PromptTokens: u.PromptTokens, CachedTokens: u.CachedTokens, CompletionTokens: u.CompletionTokens}); err != nil {
-			return nil, err
-		}
+		sum := factory.PricedTokens{Tokens: factory.Tokens{Requests: 1, PromptTokens: u.PromptTokens, CachedTokens: u.CachedTokens, CompletionTokens: u.CompletionTokens}}
+		sum.Price, _ = g.routes.price(u.DeploymentID) // of a deployment that is gone nobody knows it
+		sums = append(sums, sum)
 	}
-	return costs, nil
+	for _, s := range sums {
+		tokens.Requests += s.Requests
+		tokens.PromptTokens += s.PromptTokens
+		tokens.CompletionTokens += s.CompletionTokens
+		if a.period == "" || s.Price.ID == "" || s.Price.Free || s.PromptTokens == 0 && s.CompletionTokens == 0 {
+			continue // asked for its tokens only, or served without a price
+		}
+		rates, err := billing.CashRatesOf(s.Price)
+		if err != nil {
+			return nil, tokens, fmt.Errorf("what %s %s spent cannot be priced: %w", a.scope, a.id, err)
+		}
+		costs = append(costs, cost{rates.Currency, rates.Cost(s.Tokens)})
+	}
+	return costs, tokens, nil
 }
 
 func (a *account) owns(u *factory.Usage) bool {

@@ -253,7 +253,7 @@ func engineProblem(status int, body []byte, retryAfter time.Duration) *problem {
 		return &problem{status: http.StatusBadGateway, kind: typeUpstream, code: codeUpstream,
 			message: "The engine answered with status " + strconv.Itoa(status) + ", which is no answer to this request."}
 	}
-	if gjson.ValidBytes(body) {
+	if validJSON(body) {
 		doc := gjson.ParseBytes(body)
 		if e := doc.Get("error"); e.IsObject() && e.Get("message").Type == gjson.String {
 			p.body = body

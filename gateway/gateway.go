@@ -85,8 +85,8 @@ type Gateway struct {
 	Tunnels Tunnels
 	// Limits keeps requests within limits. Default: counted in the memory of this process.
 	Limits Limits
-	// Spending is asked what was spent of a budget. Without it, requests that a budget
-	// holds for are refused.
+	// Spending is asked what was spent of a budget, and in the minute before the start.
+	// Without it, requests that a budget holds for are refused.
 	Spending Spending
 	// BillingZone is where the days of budgets begin. Default UTC.
 	BillingZone *time.Location
@@ -159,7 +159,11 @@ func (g *Gateway) Open() error {
 	}
 	g.spool = s
 	if g.Limits == nil {
-		g.Limits = newMemoryLimits(g.BillingZone, g.Now, s.last)
+		m := newMemoryLimits(g.BillingZone, g.Now, s.last)
+		if g.Spending != nil {
+			m.recall(g.limitClock(), g.Now())
+		}
+		g.Limits = m
 	}
 	g.running, g.cut = context.WithCancel(context.Background())
 	return nil

@@ -18,7 +18,7 @@ type Limits interface {
 	// how a limit stands; the gateway then refuses. The id is used for one reservation.
 	Reserve(ctx context.Context, id string, now time.Time, claims []Claim) (Standing, error)
 	// Settle replaces what was booked by what was used. It is called for every request
-	// that is in the ledger, once, also for those that booked nothing: their cost still
+	// that is in the ledger, once, with an empty id when nothing was booked: its cost still
 	// counts in budgets that are being watched.
 	Settle(id string, now time.Time, used *Used) Standing
 	// Release gives back everything that is booked under an id, as if the request had
@@ -39,6 +39,10 @@ type Claim struct {
 	Amount, Least int64
 	// Money is set for budgets, instead of the three above.
 	Money *Money
+
+	// What the limits in memory have found for it.
+	window *slidingWindow
+	lane   *lane
 }
 
 // Money is what a request asks of a budget.
@@ -50,6 +54,8 @@ type Money struct {
 	// Period is that of the budget. It is the one in which the request began that pays.
 	Period factory.Period
 	Began  time.Time // wall clock
+
+	account *account // as found in memory
 }
 
 // Used is what a request came to, as its row in the ledger says.
@@ -106,8 +112,8 @@ func (r *Refused) worse(than *Refused) bool {
 	return r.After > than.After
 }
 
-// tokensOf is what a token limit counts of a request.
-func tokensOf(kind factory.LimitKind, t factory.Tokens) int64 {
+// countOf is what a limit counts of usage.
+func countOf(kind factory.LimitKind, t factory.Tokens) int64 {
 	switch kind {
 	case factory.LimitTokens:
 		return t.PromptTokens + t.CompletionTokens
@@ -116,5 +122,5 @@ func tokensOf(kind factory.LimitKind, t factory.Tokens) int64 {
 	case factory.LimitOutputTokens:
 		return t.CompletionTokens
 	}
-	return 1
+	return t.Requests
 }

@@ -25,6 +25,12 @@ func newMemoryLimits(zone *time.Location, wall func() time.Time, last func() pla
 	return &memoryLimits{budgets: budgets{zone: zone, wall: wall, last: last, wake: make(chan struct{}, 1)}}
 }
 
+// recall makes the first minute count what an earlier process served in the last.
+func (m *memoryLimits) recall(now, wall time.Time) {
+	m.start = now
+	m.budgets.started = wall
+}
+
 // limitKey is what a counter belongs to. The limit itself is not part of it: one
 // that is changed keeps what was counted.
 type limitKey struct {
@@ -69,14 +75,14 @@ const laneRetry = time.Second
 func (m *memoryLimits) Reserve(ctx context.Context, id string, now time.Time, claims []Claim) (Standing, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	waited, err := m.budgets.know(ctx, &m.mu, claims)
+	waited, err := m.budgets.know(ctx, &m.mu, claims, m.moment(now) < window)
 	if err != nil {
 		return Standing{}, err
 	}
 	at := m.moment(now.Add(waited))
 	refused, tokens, money := m.check(at, claims)
 	if refused != nil {
-		return m.refused(refused, at, claims), nil
+		return refusedStanding(refused, at, claims), nil
 	}
 	return m.book(id, at, claims, tokens, money), nil
 }
@@ -107,7 +113,7 @@ func (m *memoryLimits) check(at time.Duration, claims []Claim) (refused *Refused
 		c := &claims[i]
 		switch c.Kind {
 		case factory.LimitBudget:
-			left, r := m.budgets.left(c)
+			left, r := c.Money.left(c)
 			if r != nil {
 				no(*r)
 				continue
@@ -119,12 +125,13 @@ func (m *memoryLimits) check(at time.Duration, claims []Claim) (refused *Refused
 				money, first = left, false
 			}
 		case factory.LimitConcurrency:
-			if m.lane(c).open+c.Amount > c.Limit {
+			if c.lane = m.lane(c); c.lane.open+c.Amount > c.Limit {
 				no(Refused{Claim: *c, After: laneRetry})
 			}
 		default:
-			w := m.window(c)
+			w := m.window(c, at)
 			w.expire(at)
+			c.window = w
 			left := c.Limit - w.total
 			switch {
 			case c.Least > c.Limit:
@@ -153,12 +160,12 @@ func (m *memoryLimits) book(id string, at time.Duration, claims []Claim, tokens 
 		c := &claims[i]
 		switch c.Kind {
 		case factory.LimitBudget:
-			h := m.budgets.hold(c, money)
+			h := c.Money.hold(c, money)
 			r.holds = append(r.holds, h)
 			s.budget(c.Scope, c.Money.Budget, h.purse)
 			s.Held = money
 		case factory.LimitConcurrency:
-			l := m.lane(c)
+			l := c.lane
 			l.open += c.Amount
 			r.lanes = append(r.lanes, laned{c.Scope, c.Limit, l})
 			s.take(c.Scope, c.Limit, c.Limit-l.open)
@@ -167,7 +174,7 @@ func (m *memoryLimits) book(id string, at time.Duration, claims []Claim, tokens 
 			if c.Kind != factory.LimitRequests {
 				n = *tokens.of(c.Kind)
 			}
-			e := tally{scope: c.Scope, kind: c.Kind, limit: c.Limit, booked: n, window: m.window(c)}
+			e := tally{scope: c.Scope, kind: c.Kind, limit: c.Limit, booked: n, window: c.window}
 			e.slot = e.window.book(at, n, e.settles())
 			e.window.users++
 			if r.counts == nil {
@@ -198,7 +205,7 @@ func (m *memoryLimits) Settle(id string, now time.Time, used *Used) Standing {
 		for i := range r.counts {
 			c := &r.counts[i]
 			if c.settles() {
-				c.window.settle(at, c.slot, c.booked, tokensOf(c.kind, used.Tokens))
+				c.window.settle(at, c.slot, c.booked, countOf(c.kind, used.Tokens))
 			} else {
 				c.window.expire(at)
 			}
@@ -252,7 +259,7 @@ func (m *memoryLimits) moment(now time.Time) time.Duration {
 	return now.Sub(m.start)
 }
 
-func (m *memoryLimits) window(c *Claim) *slidingWindow {
+func (m *memoryLimits) window(c *Claim, at time.Duration) *slidingWindow {
 	key := limitKey{c.Scope, c.Kind, c.ID}
 	w := m.windows[key]
 	if w == nil {
@@ -261,6 +268,10 @@ func (m *memoryLimits) window(c *Claim) *slidingWindow {
 		}
 		w = &slidingWindow{}
 		m.windows[key] = w
+		if a := m.budgets.before[holder{c.Scope, c.ID}]; a != nil && at < window {
+			// Where in that minute it was is not known: it counts to the end of the next.
+			w.book(0, countOf(c.Kind, a.tokens), false)
+		}
 	}
 	return w
 }

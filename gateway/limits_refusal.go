@@ -68,12 +68,10 @@ func (g *Gateway) budgetRefusal(r *Refused) *problem {
 	resets := "It begins anew on " + r.Resets.In(g.BillingZone).Format("2006-01-02 15:04 MST") + "."
 	switch {
 	case r.After > 0:
-		if amounts {
-			budget += ", and requests that are still open"
-		} else {
-			budget += " may be used up by requests that are open, which"
+		p.message = budget + ". Requests that are still open hold so much of it that this one may not fit. Try again when one has ended."
+		if !amounts {
+			p.message = "Requests that are still open hold t" + budget[1:] + ". Try again when one has ended."
 		}
-		p.message = budget + " hold what this one may cost. Try again when one has ended."
 	case r.Spent.Less(m.Budget) && amounts:
 		p.message = budget + ", and " + m.Budget.Sub(r.Spent).String() + " of it is left. This request may cost " +
 			m.Least.String() + ". Ask for less at once, for instance with a lower `max_tokens`. " + resets

@@ -51,13 +51,13 @@ func (s *standingOf) budget(scope factory.Scope, budget billing.Cash, p *purse) 
 }
 
 // refused is how the windows stand of a request that is not let in.
-func (m *memoryLimits) refused(r *Refused, at time.Duration, claims []Claim) Standing {
+func refusedStanding(r *Refused, at time.Duration, claims []Claim) Standing {
 	s := standingOf{}
 	for i := range claims {
 		switch c := &claims[i]; c.Kind {
 		case factory.LimitBudget, factory.LimitConcurrency:
 		default:
-			s.addQuota(c.Scope, c.Kind, c.Limit, m.window(c), at)
+			s.addQuota(c.Scope, c.Kind, c.Limit, c.window, at)
 		}
 	}
 	s.Scope, s.Refused = r.Claim.Scope, r

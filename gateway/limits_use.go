@@ -57,7 +57,7 @@ func budgetOf(l *factory.Limits, began time.Time) *Money {
 func (m *memoryLimits) Use(ctx context.Context, now time.Time, claims []Claim) []factory.LimitUse {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	waited, err := m.budgets.know(ctx, &m.mu, claims)
+	waited, err := m.budgets.know(ctx, &m.mu, claims, m.moment(now) < window)
 	at := m.moment(now.Add(waited))
 	uses := make([]factory.LimitUse, 0, len(claims))
 	for i := range claims {
@@ -66,7 +66,7 @@ func (m *memoryLimits) Use(ctx context.Context, now time.Time, claims []Claim) [
 		key := limitKey{c.Scope, c.Kind, c.ID}
 		switch c.Kind {
 		case factory.LimitBudget:
-			a := m.budgets.account(holder{c.Scope, c.ID}, c.Money.Period, c.Money.Began)
+			a := c.Money.account
 			p := a.purse(c.Money.Currency)
 			resets := a.to.UTC()
 			u.Limit, u.Currency, u.ResetsAt = c.Money.Budget.String(), c.Money.Currency, &resets
@@ -76,10 +76,10 @@ func (m *memoryLimits) Use(ctx context.Context, now time.Time, claims []Claim) [
 				u.Held = strconv.FormatInt(l.open, 10)
 			}
 		default:
-			if w := m.windows[key]; w != nil {
-				w.expire(at)
-				u.Used, u.Held = strconv.FormatInt(w.total-w.held, 10), strconv.FormatInt(w.held, 10)
-			}
+			w := m.window(c, at)
+			w.expire(at)
+			u.Used, u.Held = strconv.FormatInt(w.total-w.held, 10), strconv.FormatInt(w.held, 10)
+			u.Unknown = err != nil && !m.budgets.recalled(holder{c.Scope, c.ID})
 		}
 		uses = append(uses, u)
 	}

@@ -29,6 +29,7 @@ type purser struct {
 	prices  map[string]factory.Price
 	reads   int
 	away    bool // of what was spent, not of the ledger
+	deaf    bool // to refusals
 	refused map[factory.Refusals]int64
 }
 
@@ -57,7 +58,7 @@ func (p *purser) Spent(_ context.Context, scope factory.Scope, id string, from, 
 func (p *purser) AddRefusals(_ context.Context, rows []factory.Refusals) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.away {
+	if p.deaf {
 		return errAway
 	}
 	if p.refused == nil {
@@ -97,7 +98,7 @@ func newLimited(t testing.TB, scope factory.Scope, l factory.Limits, engine stri
 		b.limit(scope, l)
 	}}
 	out.bench = newBench(t, []string{engine}, append(all, setups...)...)
-	t.Cleanup(func() { out.purser.set(func(p *purser) { p.away = false }) })
+	t.Cleanup(func() { out.purser.set(func(p *purser) { p.away, p.deaf = false, false }) })
 	out.until("routes are read", func() bool { return out.g.routes.now.Load() != nil })
 	return out
 }

@@ -21,7 +21,7 @@ func unoffered(status int, body []byte) bool {
 	case http.StatusNotImplemented:
 		return true
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		if !gjson.ValidBytes(body) {
+		if !validJSON(body) {
 			return true
 		}
 		_, worded := readFailure(gjson.ParseBytes(body))

@@ -103,7 +103,7 @@ func (x *exchange) readBody() ([]byte, *problem) {
 
 // parseRequest finds what concerns us, in one pass over the top level.
 func parseRequest(body []byte) (*request, *problem) {
-	if !gjson.ValidBytes(body) {
+	if !validJSON(body) {
 		return nil, invalid("", "The body of this request is not valid JSON. Send one JSON object.")
 	}
 	// The text shares the body's memory; nothing of it is kept that is not cloned.

@@ -64,20 +64,20 @@ func (x *exchange) settleLimits(u *factory.Usage, at place) {
 		KeyID: u.KeyID, TenantID: u.TenantID, DeploymentID: u.DeploymentID, Began: u.StartedAt, Rates: x.route.rates, at: at,
 		Tokens: factory.Tokens{Requests: 1, PromptTokens: u.PromptTokens, CachedTokens: u.CachedTokens, CompletionTokens: u.CompletionTokens},
 	}
-	id := x.booking.id
+	s := x.g.Limits.Settle(x.booking.id, x.g.limitClock(), &used)
 	x.booking.id = ""
-	s := x.g.Limits.Settle(id, x.g.limitClock(), &used)
 	if !x.started {
 		s.headers(x.w.Header())
 	}
 }
 
+// limitKinds is how many limits one holder may have.
+const limitKinds = 6
+
 // claims is what the request asks of every limit that holds for it.
 func (x *exchange) claims() ([]Claim, *problem) {
 	d := &x.route.Deployment
-	claims := make([]Claim, 0, 6)
-	var need need
-	for _, of := range [...]struct {
+	holders := [...]struct {
 		scope  factory.Scope
 		id     string
 		limits *factory.Limits
@@ -85,7 +85,19 @@ func (x *exchange) claims() ([]Claim, *problem) {
 		{factory.ScopeKey, x.key.ID, &x.key.Limits},
 		{factory.ScopeTenant, x.key.TenantID, &x.key.TenantLimits},
 		{factory.ScopeDeployment, d.ID, &d.Limits},
-	} {
+	}
+	most := 0
+	for _, of := range holders {
+		if !of.limits.None() {
+			most += limitKinds
+		}
+	}
+	claims := make([]Claim, 0, most)
+	var need need
+	for _, of := range holders {
+		if of.limits.None() {
+			continue
+		}
 		from := len(claims)
 		claims = limitsOf(claims, of.scope, of.id, of.limits)
 		for i := from; i < len(claims); i++ {

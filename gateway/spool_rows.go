@@ -19,13 +19,18 @@ const readSize = 512 << 10
 // A row is one line: eight hexadecimal digits of a checksum, a space, and JSON. The
 // line's end says that it was written whole, the checksum that it still is.
 func encodeRow(u factory.Usage) ([]byte, error) {
-	text, err := json.Marshal(u)
+	const digits = 8
+	line := append(make([]byte, 0, 640), "00000000 "...)
+	line, err := appendUsage(line, &u)
 	if err != nil {
 		return nil, err
 	}
-	line := make([]byte, 0, len(text)+10)
-	line = fmt.Appendf(line, "%08x ", crc32.ChecksumIEEE(text))
-	return append(append(line, text...), '\n'), nil
+	sum := crc32.ChecksumIEEE(line[digits+1:])
+	for i := digits - 1; i >= 0; i-- {
+		line[i] = "0123456789abcdef"[sum&15]
+		sum >>= 4
+	}
+	return append(line, '\n'), nil
 }
 
 var errDamaged = errors.New("the row is damaged")

@@ -288,7 +288,7 @@ func (s *stream) ended(err error) (verdict, *problem) {
 	x := s.x
 	if err == io.EOF {
 		// Some servers leave out the empty line at the very end.
-		if ev, ok := s.in.rest(); ok && (len(ev.failure) > 0 || len(ev.name) > 0 || string(ev.data) == "[DONE]" || gjson.ValidBytes(ev.data)) {
+		if ev, ok := s.in.rest(); ok && (len(ev.failure) > 0 || len(ev.name) > 0 || string(ev.data) == "[DONE]" || validJSON(ev.data)) {
 			if v, p, over := s.take(ev); over {
 				return v, p
 			}
@@ -324,7 +324,7 @@ func failureEvent(ev *event) failure {
 	if len(ev.failure) > 0 {
 		text = ev.failure
 	}
-	if gjson.ValidBytes(text) {
+	if validJSON(text) {
 		doc := gjson.ParseBytes(text)
 		if f, ok := readFailure(doc); ok {
 			return f

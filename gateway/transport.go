@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,34 +48,40 @@ type transport struct {
 	pool connPool
 }
 
-// RoundTrip implements http.RoundTripper. The answer's body has to be read to its
-// end or closed, as always; the request's context ends both at any time.
+// leaves reports whether a request is one for the other transport.
+func (t *transport) leaves(req *http.Request) bool { return req.URL.Scheme != "http" }
+
+// RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.URL.Scheme != "http" {
+	if t.leaves(req) {
 		return t.secure.RoundTrip(req)
 	}
+	resp, _, err := t.send(req)
+	return resp, err
+}
+
+// send is RoundTrip over http, and tells whether the connection had been used before.
+// The answer's body has to be read to its end or closed, as always; the request's
+// context ends both at any time.
+func (t *transport) send(req *http.Request) (resp *http.Response, reused bool, err error) {
 	body, err := bodyOf(req)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	ctx := req.Context()
 	c, reused, err := t.conn(ctx, req.URL.Host)
 	if err != nil {
-		return nil, err
-	}
-	if trace := httptrace.ContextClientTrace(ctx); trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{Conn: c.Conn, Reused: reused})
+		return nil, false, err
 	}
 	c.unhook = context.AfterFunc(ctx, c.cut)
-	resp, err := c.ask(req, body)
-	if err != nil {
+	if resp, err = c.ask(req, body); err != nil {
 		c.end(false)
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return nil, err
+		return nil, reused, err
 	}
-	return resp, nil
+	return resp, reused, nil
 }
 
 func bodyOf(req *http.Request) ([]byte, error) {

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
@@ -64,14 +63,11 @@ func newTransport(t *testing.T) *transport {
 }
 
 func ask(ctx context.Context, tr *transport, address, body string) (*http.Response, bool, error) {
-	reused := false
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }})
 	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+address+"/v1/chat/completions", &upload{b: []byte(body)})
 	if err != nil {
 		return nil, false, err
 	}
-	resp, err := tr.RoundTrip(req)
-	return resp, reused, err
+	return tr.send(req)
 }
 
 // mustAsk is for requests that are answered whole.

@@ -188,7 +188,11 @@ func (c *call) drain(body io.ReadCloser, l *lease) {
 }
 
 // roundTrip sends a request and tells whether it went out on a used connection.
-func (c *call) roundTrip(over http.RoundTripper, req *http.Request) (*http.Response, error) {
+func (c *call) roundTrip(over http.RoundTripper, req *http.Request) (resp *http.Response, err error) {
+	if t, ok := over.(*transport); ok && !t.leaves(req) {
+		resp, c.reused, err = t.send(req)
+		return resp, err
+	}
 	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { c.reused = i.Reused }}
 	return over.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 }
