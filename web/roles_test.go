@@ -19,7 +19,9 @@ import (
 func secured(s *web.Site) { s.PublicURL = "https://factory.example.org" }
 
 func TestEveryoneSeesWhatTheirRoleMay(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, func(site *web.Site) {
+		site.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	})
 	s.user("olga@example.org", true)
 	mia := s.user("mia@acme.example", false)
 	s.user("noah@nowhere.example", false)
@@ -56,6 +58,7 @@ func TestEveryoneSeesWhatTheirRoleMay(t *testing.T) {
 		{paths.OwnModels("globex"), map[string]int{"member": 404, "operator": 404}},
 		{paths.OwnModels("no-such"), map[string]int{"member": 404}},
 		{paths.API + "/deployments", map[string]int{"nobody": 401, "operator": 200, "member": 200, "token": 200, "tenant key": 200, "inference key": 403, "bad token": 401, "bad key": 401, "no bearer": 401}},
+		{paths.Scrape, map[string]int{"nobody": 401, "operator": 401, "token": 200, "tenant key": 403, "inference key": 403, "bad token": 401}},
 		{paths.API + "/clusters", map[string]int{"nobody": 401, "operator": 200, "member": 403, "token": 200, "tenant key": 403}},
 		{paths.API + "/usage", map[string]int{"nobody": 401, "operator": 200, "member": 200, "guest": 403, "token": 200, "tenant key": 200, "inference key": 403}},
 		{paths.API + "/no-such", map[string]int{"nobody": 404, "operator": 404}},

@@ -28,6 +28,10 @@ func (s Site) routes(e *echo.Echo, assets layout.Assets, sessions *session.Sessi
 	s.operators(console)
 	s.tenants(console)
 	s.programs(api)
+	if s.Metrics != nil {
+		api := e.Group("", append(base, session.IdentifyProgram(s.Store, s.Now))...)
+		api.GET(paths.Scrape, echo.WrapHandler(s.Metrics), management)
+	}
 }
 
 // bare mounts what is not the console.

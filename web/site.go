@@ -27,6 +27,8 @@ type Site struct {
 	// streams that no middleware may hold back.
 	Gateway http.Handler
 	Agents  http.Handler
+	// Metrics is the gateway's own Prometheus page, for management tokens; nil: none.
+	Metrics http.Handler
 	// Poke has the controller and the gateway look at once, after a change.
 	Poke func()
 	// Limits tells how limits stand now, and Spool how usage stands that the ledger does

@@ -69,7 +69,7 @@ func open(ctx context.Context, where storage, publicURL string, zone *time.Locat
 	a := &app{store: st, publicURL: publicURL, log: log}
 	a.tunnels = &agents.Tunnels{Fleet: st, Log: log.With("part", "tunnels")}
 	a.gateway = &gateway.Gateway{
-		Keys: st, Routes: st, Deployments: st, Tunnels: a.tunnels,
+		Keys: st, Routes: st, Deployments: waking{st, a.poke}, Tunnels: a.tunnels,
 		Ledger: st, Buckets: st, Spending: st, RefusalCounts: st,
 		SpoolDir:    filepath.Join(where.Data, "spool"),
 		BillingZone: zone,
@@ -84,6 +84,7 @@ func open(ctx context.Context, where storage, publicURL string, zone *time.Locat
 	a.handler, err = web.New(web.Site{
 		Store:     st,
 		Gateway:   a.gateway,
+		Metrics:   a.gateway.MetricsHandler(),
 		Agents:    &agents.Intake{Fleet: st, Tunnels: a.tunnels, Log: log.With("part", "intake"), Now: factory.Now},
 		Poke:      a.poke,
 		Limits:    a.gateway,
@@ -96,6 +97,20 @@ func open(ctx context.Context, where storage, publicURL string, zone *time.Locat
 		return nil, errors.Join(err, st.Close())
 	}
 	return a, nil
+}
+
+// waking has a deployment's replicas planned as soon as a request woke it.
+type waking struct {
+	*store.Store
+	poke func()
+}
+
+func (w waking) WakeDeployment(ctx context.Context, id string) error {
+	if err := w.Store.WakeDeployment(ctx, id); err != nil {
+		return err
+	}
+	w.poke()
+	return nil
 }
 
 // poke has those look at once who act on what people change.

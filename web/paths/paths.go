@@ -18,6 +18,9 @@ const (
 	Health          = "/healthz"
 )
 
+// Scrape is where Prometheus reads the gateway's own metrics.
+const Scrape = "/metrics"
+
 // Mounted bare, without the console's middleware.
 const (
 	Gateway = "/v1"

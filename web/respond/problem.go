@@ -66,7 +66,7 @@ func answer(c echo.Context, status int, message string, fields factory.FieldErro
 
 func isAPI(c echo.Context) bool {
 	path := c.Request().URL.Path
-	return path == paths.API || strings.HasPrefix(path, paths.API+"/")
+	return path == paths.API || path == paths.Scrape || strings.HasPrefix(path, paths.API+"/")
 }
 
 // signIn remembers where a person wanted to go. What a script or a form asked
