@@ -6,14 +6,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,10 +25,29 @@ import (
 // patience is how long anything may take on a busy machine before a test gives up.
 const patience = 60 * time.Second
 
-// binary finds a program that `make build` made.
+// Most tests wait most of the time, so more of them run beside each other than there
+// are cores, unless the command line says how many.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if !said {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// binary finds a program that `make build` made, or one in the folder that TEST_BIN
+// names.
 func binary(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("..", "bin", name))
+	folder := os.Getenv("TEST_BIN")
+	if folder == "" {
+		folder = filepath.Join("..", "bin")
+	}
+	path, err := filepath.Abs(filepath.Join(folder, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,22 +140,38 @@ func tail(s string, lines int) string {
 	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
-// freePort is a port that nobody listened on a moment ago.
+var givenPorts sync.Map
+
+// freePort is a port that nobody listens on and no outgoing connection takes for its
+// own end: a server that is killed finds it free when it comes back.
 func freePort(t *testing.T) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := 10000 + rand.IntN(10000)
+		if _, given := givenPorts.LoadOrStore(port, true); given {
+			continue
+		}
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			continue
+		}
+		ln.Close()
+		return port
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // newHouse starts a factory on an empty data folder. database is a postgres
 // address, or empty for SQLite.
 func newHouse(t *testing.T, database string) *house {
 	t.Helper()
-	h := &house{t: t, data: t.TempDir(), database: database, base: fmt.Sprintf("http://127.0.0.1:%d", freePort(t))}
+	return newHouseIn(t, t.TempDir(), database)
+}
+
+func newHouseIn(t *testing.T, data, database string) *house {
+	t.Helper()
+	h := &house{t: t, data: data, database: database, base: fmt.Sprintf("http://127.0.0.1:%d", freePort(t))}
 	h.startServe()
 	h.token = strings.TrimSpace(h.run("admin", append([]string{"token", "--data", h.data}, h.databaseArgs()...)...))
 	return h
@@ -151,16 +187,25 @@ func (h *house) databaseArgs() []string {
 // startServe starts, or starts again, the server and waits until it answers.
 func (h *house) startServe() {
 	h.t.Helper()
+	h.serve = h.tryServe()
+	h.wait("the server answers", h.answers)
+}
+
+// tryServe starts a server that may not stay.
+func (h *house) tryServe() *process {
+	h.t.Helper()
 	args := append([]string{"serve", "--listen", strings.TrimPrefix(h.base, "http://"), "--data", h.data}, h.databaseArgs()...)
-	h.serve = start(h.t, nil, binary(h.t, "tokenfactory"), args...)
-	h.wait("the server answers", func() bool {
-		resp, err := http.Get(h.base + "/signin")
-		if err != nil {
-			return false
-		}
-		resp.Body.Close()
-		return resp.StatusCode < 500
-	})
+	return start(h.t, nil, binary(h.t, "tokenfactory"), args...)
+}
+
+// answers tells whether somebody answers at the server's address.
+func (h *house) answers() bool {
+	resp, err := http.Get(h.base + "/signin")
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode < 500
 }
 
 // run runs a subcommand of the binary to its end and returns what it printed.
@@ -262,10 +307,19 @@ func (h *house) tryGet(path string, into any) error {
 // ledgerRow is what the tests read of a row of GET /api/v1/requests.
 type ledgerRow struct {
 	ID               string
+	Key              string
 	Status           int
 	Flags            string
-	PromptTokens     int64 `json:"prompt_tokens"`
-	CompletionTokens int64 `json:"completion_tokens"`
+	Endpoint         string
+	ModelAsked       string `json:"model_asked"`
+	ModelServed      string `json:"model_served"`
+	PromptTokens     int64  `json:"prompt_tokens"`
+	CompletionTokens int64  `json:"completion_tokens"`
+
+	// In milliseconds; nil where there is none.
+	Queue *float64 `json:"queue_ms"`
+	TTFT  *float64 `json:"ttft_ms"`
+	E2E   *float64 `json:"e2e_ms"`
 }
 
 // ledger reads every row, page by page.
@@ -285,24 +339,6 @@ func (h *house) ledger() []ledgerRow {
 		}
 		cursor = page.Next
 	}
-}
-
-// newDatabase makes an empty PostgreSQL database for one test.
-func newDatabase(t *testing.T) string {
-	t.Helper()
-	server := os.Getenv("TEST_POSTGRES")
-	if server == "" {
-		t.Skip("TEST_POSTGRES is not set; e2e/with-postgres.sh sets it")
-	}
-	name := "e2e_" + strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name(), "_")) + fmt.Sprint(os.Getpid())
-	psql := func(sql string) {
-		if out, err := exec.Command("psql", server, "-v", "ON_ERROR_STOP=1", "-c", sql).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", sql, err, out)
-		}
-	}
-	psql("CREATE DATABASE " + name)
-	t.Cleanup(func() { psql("DROP DATABASE " + name + " WITH (FORCE)") })
-	return regexp.MustCompile(`/[^/?]*(\?|$)`).ReplaceAllString(server, "/"+name+"$1")
 }
 
 // chat sends one chat request and returns the answer's body and request id; it

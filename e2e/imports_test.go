@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	"web/session": {"factory", "web/paths"},
 	"web/respond": {"views/layout", "views/ui", "web/paths", "web/session", "factory"},
 	"handlers":    {"store", "views/...", "web/paths", "web/respond", "web/session", "agents", "factory", "metrics", "engines", "slo", "billing"},
-	"views":       {"views/ui", "views/layout", "views/charts", "views/deployments", "web/paths", "factory", "metrics", "engines", "slo", "billing"},
+	"views":       {"views/ui", "views/layout", "views/charts", "views/deployments", "views/limits", "web/paths", "factory", "metrics", "engines", "slo", "billing"},
 	"static":      {},
 
 	"store":           {"migrations", "metrics", "factory"},

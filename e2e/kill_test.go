@@ -2,12 +2,13 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"math/rand/v2"
+	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"github.com/shopspring/decimal"
 )
 
 // oneEngine is the least factory that serves: one machine, one practice engine,
@@ -55,145 +56,185 @@ const smallModel = "Qwen/Qwen2-0.5B-Instruct"
 // serving starts a house with oneEngine and waits for a first answer.
 func serving(t *testing.T, database string) (h *house, key string, agent *process) {
 	t.Helper()
-	h = newHouse(t, database)
+	return servingIn(t, t.TempDir(), database)
+}
+
+func servingIn(t *testing.T, data, database string) (h *house, key string, agent *process) {
+	t.Helper()
+	h = newHouseIn(t, data, database)
 	made := h.apply(oneEngine)
 	key = secret(t, made, "key", "app", "key")
 	agent = h.startAgent(secret(t, made, "cluster", "bench", "join_token"))
 	h.wait("the engine serves", func() bool {
-		_, _, err := chat(context.Background(), h.base, key, `{"model":"`+smallModel+`","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`)
+		_, _, err := chat(context.Background(), h.base, key, hello)
 		return err == nil
 	})
 	return h, key, agent
 }
 
-// seen is what a client knows of an answer that reached it whole.
-type seen struct {
-	prompt, completion int64
-}
+// limitedKeys are more keys of oneEngine's tenant: one with every limit that there
+// is, all of them out of reach; one whose money is soon spent; and one that spends its
+// money while it is under load.
+const limitedKeys = `
+kind: key
+name: limited
+spec:
+  tenant: acme
+  requests_per_minute: 1000000
+  tokens_per_minute: 900000000
+  input_tokens_per_minute: 900000000
+  output_tokens_per_minute: 900000000
+  concurrent_requests: 1000
+  budget: "1000"
+  budget_period: month
+---
+kind: key
+name: poor
+spec: {tenant: acme, budget: "0.00005"}
+---
+kind: key
+name: thrifty
+spec: {tenant: acme, budget: "0.001"}
+`
 
-// usageOf reads the usage from a plain answer, or from the last event that has one.
-func usageOf(answer string) (seen, bool) {
-	var body struct {
-		Usage *struct {
-			Prompt     int64 `json:"prompt_tokens"`
-			Completion int64 `json:"completion_tokens"`
-		}
-	}
-	if json.Unmarshal([]byte(answer), &body) == nil && body.Usage != nil {
-		return seen{body.Usage.Prompt, body.Usage.Completion}, true
-	}
-	if !strings.Contains(answer, "data: [DONE]") {
-		return seen{}, false
-	}
-	var found seen
-	ok := false
-	for line := range strings.Lines(answer) {
-		data, isData := strings.CutPrefix(strings.TrimSpace(line), "data: ")
-		if !isData || json.Unmarshal([]byte(data), &body) != nil || body.Usage == nil {
-			continue
-		}
-		found, ok = seen{body.Usage.Prompt, body.Usage.Completion}, true
-		body.Usage = nil
-	}
-	return found, ok
+func TestKilledServerLosesAndDoublesNothingOnSQLite(t *testing.T) { killed(t, "", 50) }
+
+func TestKilledServerLosesAndDoublesNothingOnPostgreSQL(t *testing.T) {
+	killed(t, newDatabase(t), 20)
 }
 
 // What a client received whole is in the ledger, once and with the tokens that
-// the client was told, however often the server is killed.
-func TestKilledServerLosesAndDoublesNothing(t *testing.T) {
-	const rounds, clients = 20, 6
-	h, key, _ := serving(t, "")
+// the client was told, however often the server is killed; and a budget knows
+// after every restart what was spent before it, and is never overspent.
+func killed(t *testing.T, database string, kills int) {
+	t.Parallel()
+	h, _, _ := serving(t, database)
+	made := h.apply(limitedKeys)
+	poor := secret(t, made, "key", "poor", "key")
+	spend(t, h, poor)
+	l := h.load(5, secret(t, made, "key", "limited", "key"), 0)
+	thrifty := h.load(2, secret(t, made, "key", "thrifty", "key"), 0)
 
-	var mu sync.Mutex
-	whole := map[string]seen{}
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range clients {
-		wg.Go(func() {
-			rnd := rand.New(rand.NewPCG(1, uint64(i)))
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				options := ``
-				if rnd.IntN(3) > 0 {
-					options = `,"stream":true,"stream_options":{"include_usage":true}`
-				}
-				body := `{"model":"` + smallModel + `","max_tokens":` + []string{"1", "5", "20", "60"}[rnd.IntN(4)] + options +
-					`,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 1+rnd.IntN(40)) + `"}]}`
-				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-				answer, id, err := chat(ctx, h.base, key, body)
-				cancel()
-				if err != nil {
-					time.Sleep(20 * time.Millisecond) // the server is away; do not spin
-					continue
-				}
-				if u, ok := usageOf(answer); ok {
-					mu.Lock()
-					whole[id] = u
-					mu.Unlock()
-				}
-			}
-		})
-	}
 	rnd := rand.New(rand.NewPCG(2, 0))
-	count := func() int { mu.Lock(); defer mu.Unlock(); return len(whole) }
-	for range rounds {
-		before := count()
-		h.wait("traffic flows", func() bool { return count() > before+10 })
-		time.Sleep(time.Duration(rnd.IntN(300)) * time.Millisecond)
+	for range kills {
+		before := l.answers()
+		h.wait("traffic flows", func() bool { return l.answers() > before+10 })
+		time.Sleep(time.Duration(rnd.IntN(200)) * time.Millisecond)
 		h.serve.kill()
+		l.pauseAfterKill()
+		thrifty.pauseAfterKill()
 		h.startServe()
-	}
-	close(stop)
-	wg.Wait()
-
-	var rows map[string]ledgerRow
-	missing := func() (ids []string) {
-		for id := range whole {
-			if _, ok := rows[id]; !ok {
-				ids = append(ids, id)
+		// The money that was spent stays spent: nothing gets through, not even the first
+		// request. Until the spend is read again, it is told to come back.
+		h.wait("the key without money is refused", func() bool {
+			status, code, _ := h.refusal(poor, hello)
+			if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
+				t.Fatalf("a key without money is answered %d %s after a restart", status, code)
 			}
-		}
-		return ids
+			return code == "insufficient_quota"
+		})
+		h.wait("the budget's spend is the ledger's", func() bool { return h.spent("limited").Equal(h.costOfKey("limited")) })
+		l.gate.Unlock()
+		thrifty.gate.Unlock()
 	}
-	h.wait("the ledger has every answer", func() bool {
-		rows = map[string]ledgerRow{}
-		for _, r := range h.ledger() {
-			if _, twice := rows[r.ID]; twice {
-				t.Fatalf("request %s is in the ledger twice", r.ID)
-			}
-			rows[r.ID] = r
-		}
-		return len(missing()) == 0
-	})
-	for id, u := range whole {
-		if r := rows[id]; r.PromptTokens != u.prompt || r.CompletionTokens != u.completion {
-			t.Errorf("request %s: ledger has %d/%d tokens, the client was told %d/%d", id, r.PromptTokens, r.CompletionTokens, u.prompt, u.completion)
-		}
-	}
-	if len(whole) < rounds*10 {
-		t.Fatalf("only %d answers arrived whole: the test did not put the server under load", len(whole))
-	}
-	t.Logf("%d whole answers over %d kills, %d ledger rows", len(whole), rounds, len(rows))
+	before := l.hungUpOn()
+	h.wait("traffic flows", func() bool { return l.hungUpOn() > before+10 })
+	l.end()
+	thrifty.end()
 
-	// The roll-ups that the usage page reads say the same as the rows.
-	var usage struct {
-		Total struct {
-			Requests         int64
-			PromptTokens     int64 `json:"prompt_tokens"`
-			CompletionTokens int64 `json:"completion_tokens"`
-		}
+	rows := l.settled()
+	thrifty.settled()
+	if len(l.whole) < kills*10 || len(l.left) < kills {
+		t.Fatalf("the server was not under load: %s", l)
 	}
-	var prompt, completion int64
+	aborted := 0
 	for _, r := range rows {
-		prompt += r.PromptTokens
-		completion += r.CompletionTokens
+		if strings.Contains(r.Flags, "aborted") {
+			aborted++
+		}
 	}
-	h.get("/api/v1/usage?group=day", &usage)
-	if usage.Total.Requests != int64(len(rows)) || usage.Total.PromptTokens != prompt || usage.Total.CompletionTokens != completion {
-		t.Errorf("usage total %+v, rows add up to %d requests, %d/%d tokens", usage.Total, len(rows), prompt, completion)
+	t.Logf("%d kills, %s; %d ledger rows, %d of them of streams that were left", kills, l, len(rows), aborted)
+	t.Logf("with a budget of 0.001, %s was spent: %s", h.costOfKey("thrifty"), thrifty)
+	for what := range l.refused {
+		if !strings.HasPrefix(what, "503") {
+			t.Errorf("a request under load was refused with %s", what)
+		}
 	}
+	if cost := h.costOfKey("thrifty"); cost.GreaterThan(decimal.RequireFromString("0.001")) {
+		t.Errorf("%s was spent of a budget of 0.001", cost)
+	}
+	if thrifty.refused["429 insufficient_quota"] == 0 {
+		t.Error("the budget was not spent: the test shows nothing about it")
+	}
+}
+
+// spend uses a small budget up and stops when the next request is refused for it.
+func spend(t *testing.T, h *house, key string) {
+	t.Helper()
+	for range 100 {
+		_, _, err := chat(context.Background(), h.base, key, hello)
+		if err != nil {
+			if !strings.Contains(err.Error(), "insufficient_quota") {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatal("a small budget lets a hundred requests through")
+}
+
+// refusal sends a request that ought to be refused.
+func (h *house) refusal(key, body string) (status int, code string, header http.Header) {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	resp, err := open(ctx, h.base, key, body)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	return resp.StatusCode, codeOf(resp.Body), resp.Header
+}
+
+// costOfKey is what a key spent, by the ledger.
+func (h *house) costOfKey(name string) decimal.Decimal {
+	h.t.Helper()
+	var usage struct {
+		Rows []struct {
+			Key  string
+			Cost decimal.Decimal
+		}
+	}
+	h.get("/api/v1/usage?group=key", &usage)
+	for _, r := range usage.Rows {
+		if r.Key == name {
+			return r.Cost
+		}
+	}
+	return decimal.Zero
+}
+
+// spent is what the gateway says a key has spent of its budget; less than nothing
+// while it does not know.
+func (h *house) spent(name string) decimal.Decimal {
+	h.t.Helper()
+	var answer struct {
+		Keys []struct {
+			Name string
+			Use  []struct {
+				Kind    string
+				Used    decimal.Decimal
+				Unknown bool
+			}
+		}
+	}
+	h.get("/api/v1/keys", &answer)
+	for _, k := range answer.Keys {
+		for _, u := range k.Use {
+			if k.Name == name && u.Kind == "budget" && !u.Unknown {
+				return u.Used
+			}
+		}
+	}
+	return decimal.NewFromInt(-1)
 }

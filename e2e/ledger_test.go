@@ -80,6 +80,7 @@ func engineTokens(t *testing.T, engine string) (prompt, generation int64) {
 // ended, and for a stream that its client left, no less than the client got and
 // no more than the engine made.
 func TestLedgerEqualsWhatTheEngineReports(t *testing.T) {
+	t.Parallel()
 	port := freePort(t)
 	engine := fmt.Sprintf("http://127.0.0.1:%d", port)
 	start(t, nil, binary(t, "tokenfactory"), "sim-engine", "--listen", strings.TrimPrefix(engine, "http://"),

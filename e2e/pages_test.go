@@ -56,6 +56,7 @@ func (v *visitor) crawl(from string) []string {
 // narrow screen, axe finds nothing, nothing overflows, and the browser has no
 // complaint, which includes the content security policy's.
 func TestEveryPageIsAccessibleInEveryLook(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t)
 	people := []struct {
 		name, home string
@@ -63,8 +64,8 @@ func TestEveryPageIsAccessibleInEveryLook(t *testing.T) {
 		least      []string
 	}{
 		{"operator", "/clusters", d.Operator, []string{"/clusters", "/clusters/id", "/clusters/new", "/deployments", "/deployments/id", "/deployments/id/metrics",
-			"/deployments/id/replicas", "/deployments/id/settings", "/deployments/new", "/endpoints", "/models", "/providers", "/tenants", "/tenants/id", "/usage", "/account"}},
-		{"member", "/t/acme/models", d.Tenant, []string{"/t/acme/models", "/t/acme/keys", "/t/acme/usage", "/t/acme/members", "/account"}},
+			"/deployments/id/replicas", "/deployments/id/settings", "/deployments/new", "/endpoints", "/models", "/providers", "/tenants", "/tenants/id", "/tenants/id/keys/id", "/aliases", "/aliases/id", "/aliases/id/edit", "/aliases/new", "/usage", "/account"}},
+		{"member", "/t/acme/models", d.Tenant, []string{"/t/acme/models", "/t/acme/keys", "/t/acme/keys/id", "/t/acme/usage", "/t/acme/members", "/account"}},
 	}
 	looks := []struct {
 		name string
@@ -115,6 +116,7 @@ func TestEveryPageIsAccessibleInEveryLook(t *testing.T) {
 // The Metrics tab of the demo: four charts, that a live refresh gives new figures
 // and does not draw anew, so that a zoom stays.
 func TestMetricsTabRefreshesItsFiguresAndKeepsItsCharts(t *testing.T) {
+	t.Parallel()
 	d := startDemo(t)
 	v := newVisitor(t, d.Console, look{})
 	v.signIn(d.Operator)

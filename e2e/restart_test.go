@@ -5,18 +5,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"tokenfactory/factory"
 )
 
 // replicaPID is the process of the deployment's only replica, and its state.
 func (h *house) replicaPID(deployment string) (pid int, state string) {
 	h.t.Helper()
-	var d struct {
-		Copies []struct {
-			PID   int
-			State string
-		}
-	}
-	h.get("/api/v1/deployments/"+deployment, &d)
+	d := h.deployment(deployment)
 	if len(d.Copies) != 1 {
 		return 0, ""
 	}
@@ -28,6 +25,7 @@ const hello = `{"model":"` + smallModel + `","max_tokens":2,"messages":[{"role":
 // Whatever is killed, the system comes back without hands: an agent adopts its
 // engine instead of loading the model again, and a killed engine is started anew.
 func TestKilledAgentsAndEnginesComeBackWithoutHands(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "")
 	made := h.apply(oneEngine)
 	key := secret(t, made, "key", "app", "key")
@@ -65,4 +63,20 @@ func TestKilledAgentsAndEnginesComeBackWithoutHands(t *testing.T) {
 	// An agent that is told to stop takes its engines along, and says so.
 	agent.stop()
 	h.wait("the deployment is not ready any more", func() bool { _, state := h.replicaPID("small"); return state != "ready" })
+}
+
+// A server that was away for longer than a machine may be silent serves from its
+// first moment on: nobody could report to it, and agents come back one by one.
+func TestServerThatWasAwayServesAtOnce(t *testing.T) {
+	t.Parallel()
+	h, key, _ := serving(t, "")
+	h.serve.kill()
+	time.Sleep(factory.OfflineAfter + 5*time.Second)
+	h.startServe()
+	if _, _, err := chat(context.Background(), h.base, key, hello); err != nil {
+		t.Errorf("the first request is answered: %v", err)
+	}
+	if _, state := h.replicaPID("small"); state != "ready" {
+		t.Errorf("the replica is %s", state)
+	}
 }

@@ -21,7 +21,8 @@ if [ -z "$bin" ]; then
 fi
 
 dir=$(mktemp -d)
-port=$((20000 + $$ % 20000))
+# Below the ports that outgoing connections take, of which tests have many.
+port=$((20000 + $$ % 12000))
 # initdb refuses root, so as root the server belongs to the distribution's user.
 if [ "$(id -u)" = 0 ]; then
 	as="runuser -u postgres --"
