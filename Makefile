@@ -6,7 +6,7 @@ GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-.PHONY: help demo build assets generate check-generated test race vet fmt clean
+.PHONY: help demo build assets generate check-generated test race bench vet fmt clean
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ test: ## Install what tests need, then run everything: unit, store on two databa
 
 race: ## The packages where things happen at once, under the race detector
 	e2e/with-postgres.sh $(GO) test -race ./gateway/... ./metrics/... ./agents/... ./store/... ./engines/...
+
+bench: build ## What the gateway costs beside a bare proxy and nginx; about ten minutes, prints a table and writes bench.json
+	$(GO) build -o bin/bench ./e2e/bench
+	bin/bench $(BENCH_FLAGS)
 
 fmt: ## Format the Go code and the templates
 	gofmt -w $$(git ls-files '*.go')

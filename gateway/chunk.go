@@ -57,6 +57,15 @@ func (c *chunk) read(data []byte, v *view) {
 	if len(data) == 0 || data[0] != '{' {
 		return
 	}
+	if c.scan(data, v) {
+		return
+	}
+	*c = chunk{tokens: c.tokens[:0]}
+	c.parse(data, v)
+}
+
+// parse is read for events of any kind.
+func (c *chunk) parse(data []byte, v *view) {
 	doc := gjson.Result{Type: gjson.JSON, Raw: unsafe.String(unsafe.SliceData(data), len(data))}
 	var kind, delta, response gjson.Result
 	var hasError, hasMessage, hasChoices bool

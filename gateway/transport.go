@@ -29,6 +29,9 @@ const (
 	// quietFor is how long a connection may have been idle and still be taken for open
 	// without a look.
 	quietFor = 50 * time.Millisecond
+	// readAhead is the buffer of a connection. It serves headers and the frames of chunks;
+	// thousands of streams have one each, and what is read through it has buffers itself.
+	readAhead = 2 << 10
 	// interims bounds the answers of status 1xx before the one that counts.
 	interims = 8
 )
@@ -120,7 +123,7 @@ func (t *transport) conn(ctx context.Context, host string) (c *engineConn, reuse
 		return nil, false, err
 	}
 	c = &engineConn{Conn: conn, host: host, from: t}
-	c.in.Reset(c)
+	c.in = bufio.NewReaderSize(c, readAhead)
 	return c, false, nil
 }
 
@@ -132,7 +135,7 @@ type engineConn struct {
 	net.Conn
 	host string
 	from *transport
-	in   bufio.Reader
+	in   *bufio.Reader
 	left int64 // how much may still be read, within a header
 
 	unhook func() bool
@@ -180,7 +183,7 @@ func (c *engineConn) ask(req *http.Request, body []byte) (*http.Response, error)
 	}
 	for range interims {
 		c.left = maxHeader
-		resp, err := http.ReadResponse(&c.in, req)
+		resp, err := http.ReadResponse(c.in, req)
 		c.left = math.MaxInt64
 		switch {
 		case err != nil:
