@@ -12,6 +12,7 @@ import (
 	"tokenfactory/store"
 	views "tokenfactory/views/deployments"
 	"tokenfactory/views/layout"
+	"tokenfactory/views/limits"
 	"tokenfactory/views/ui"
 	"tokenfactory/web/paths"
 	"tokenfactory/web/respond"
@@ -201,6 +202,13 @@ func (h *Deployments) Show(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	now := h.Now()
+	from, to := lately(now)
+	refused, err := h.Store.DeploymentRefusals(c.Request().Context(), s.ID, from, to)
+	if err != nil {
+		return err
+	}
+	s.Refused = limits.RefusedOf(refused, now, nil)
 	v := d.page(tabOverview)
 	v.Body = views.Overview(s)
 	return respond.Page(c, v)

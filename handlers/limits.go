@@ -81,9 +81,15 @@ func foreignPrices(holders []limits.Holder, deployments []factory.Deployment) []
 	return out
 }
 
+// lately is the range in which pages look for refusals.
+func lately(now time.Time) (from, to time.Time) {
+	return now.Add(-limits.RefusalsFor).Truncate(time.Hour), now.Add(time.Minute)
+}
+
 // refusalsOf reads what limits kept out of a tenant lately, for its pages.
 func refusalsOf(ctx context.Context, s *store.Store, tenantID string, now time.Time) ([]factory.Refusals, error) {
-	return s.Refusals(ctx, tenantID, now.Add(-limits.RefusalsFor).Truncate(time.Hour), now.Add(time.Minute))
+	from, to := lately(now)
+	return s.Refusals(ctx, tenantID, from, to)
 }
 
 // refusedOf sums a tenant's refusals up, with the names of what they are about.

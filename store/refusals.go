@@ -71,6 +71,14 @@ func (s *Store) AllRefusals(ctx context.Context, from, to time.Time) ([]factory.
 	return s.refusals(ctx, ``, from, to)
 }
 
+// DeploymentRefusals is Refusals of one deployment, summed over whose keys they met.
+func (s *Store) DeploymentRefusals(ctx context.Context, deploymentID string, from, to time.Time) ([]factory.Refusals, error) {
+	return all(ctx, s, s.r, "refusal", scanRefusals, `SELECT quarter_us, '', '', deployment_id, scope, kind, CAST(SUM(count) AS BIGINT) FROM refusals
+		WHERE deployment_id = ? AND quarter_us >= ? AND quarter_us < ?
+		GROUP BY quarter_us, deployment_id, scope, kind ORDER BY quarter_us DESC, scope, kind`,
+		deploymentID, micros(from.UTC().Truncate(quarter)), ceilMicros(to))
+}
+
 func (s *Store) refusals(ctx context.Context, where string, from, to time.Time, args ...any) ([]factory.Refusals, error) {
 	args = append(args, micros(from.UTC().Truncate(quarter)), ceilMicros(to))
 	return all(ctx, s, s.r, "refusal", scanRefusals, `SELECT `+refusalColumns+` FROM refusals

@@ -36,13 +36,17 @@ func TestRefusalsAddUpByQuarter(t *testing.T) {
 		for what, c := range map[string]struct {
 			got, want []factory.Refusals
 		}{
-			"tenant":           {must[[]factory.Refusals](t)(s.Refusals(ctx, "t1", start, start.Add(time.Hour))), ofT1},
-			"all":              {must[[]factory.Refusals](t)(s.AllRefusals(ctx, start, start.Add(time.Hour))), append(ofT1[:3:3], refused(start, "t2", "k2", factory.LimitRequests, 7))},
-			"the first alone":  {must[[]factory.Refusals](t)(s.Refusals(ctx, "t1", start, later)), ofT1[1:]},
-			"from within":      {must[[]factory.Refusals](t)(s.Refusals(ctx, "t1", later.Add(time.Minute), start.Add(time.Hour))), ofT1[:1]},
-			"before":           {must[[]factory.Refusals](t)(s.Refusals(ctx, "t1", start.Add(-time.Hour), start)), nil},
-			"nobody":           {must[[]factory.Refusals](t)(s.Refusals(ctx, "", start, start.Add(time.Hour))), nil},
-			"somebody unknown": {must[[]factory.Refusals](t)(s.Refusals(ctx, "t9", start, start.Add(time.Hour))), nil},
+			"tenant":          {must[[]factory.Refusals](t)(s.Refusals(ctx, "t1", start, start.Add(time.Hour))), ofT1},
+			"all":             {must[[]factory.Refusals](t)(s.AllRefusals(ctx, start, start.Add(time.Hour))), append(ofT1[:3:3], refused(start, "t2", "k2", factory.LimitRequests, 7))},
+			"the first alone": {must[[]factory.Refusals](t)(s.Refusals(ctx, "t1", start, later)), ofT1[1:]},
+			"from within":     {must[[]factory.Refusals](t)(s.Refusals(ctx, "t1", later.Add(time.Minute), start.Add(time.Hour))), ofT1[:1]},
+			"before":          {must[[]factory.Refusals](t)(s.Refusals(ctx, "t1", start.Add(-time.Hour), start)), nil},
+			"nobody":          {must[[]factory.Refusals](t)(s.Refusals(ctx, "", start, start.Add(time.Hour))), nil},
+			"one deployment": {must[[]factory.Refusals](t)(s.DeploymentRefusals(ctx, "d1", start, start.Add(time.Hour))), []factory.Refusals{
+				refused(later, "", "", factory.LimitRequests, 1), refused(start, "", "", factory.LimitBudget, 1), refused(start, "", "", factory.LimitRequests, 22),
+			}},
+			"another deployment": {must[[]factory.Refusals](t)(s.DeploymentRefusals(ctx, "d2", start, start.Add(time.Hour))), nil},
+			"somebody unknown":   {must[[]factory.Refusals](t)(s.Refusals(ctx, "t9", start, start.Add(time.Hour))), nil},
 		} {
 			if !reflect.DeepEqual(c.got, c.want) {
 				t.Errorf("%s: got %+v", what, c.got)

@@ -47,6 +47,7 @@ CREATE TABLE refusals (
     PRIMARY KEY (quarter_us, tenant_id, key_id, deployment_id, scope, kind)
 );
 CREATE INDEX refusals_by_tenant ON refusals (tenant_id, quarter_us);
+CREATE INDEX refusals_by_deployment ON refusals (deployment_id, quarter_us);
 
 CREATE INDEX usage_rollups_by_key ON usage_rollups (key_id, quarter_us);
 CREATE INDEX usage_rollups_by_deployment ON usage_rollups (deployment_id, quarter_us);

@@ -90,6 +90,7 @@ type Show struct {
 	Replicas []Replica
 	Tenants  []string // titles of those it is shared with
 	Limited  limits.Holder
+	Refused  []limits.Refused // by limits, on the overview only
 	Now      time.Time
 }
 
