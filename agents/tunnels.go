@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -51,6 +52,14 @@ type tunnel struct {
 	node    factory.Node
 	session *yamux.Session
 	wire    *wire
+	// doubted is when an answer stayed away, in Unix nanoseconds; a sound clears it.
+	doubted atomic.Int64
+}
+
+// doubtful reports whether a tunnel has not made a sound since an answer stayed away.
+func (tun *tunnel) doubtful() bool {
+	at := tun.doubted.Load()
+	return at > 0 && tun.wire.silentSince(time.Unix(0, at))
 }
 
 // Run closes the tunnels of machines that were removed or joined anew, until ctx
@@ -187,6 +196,9 @@ func (t *Tunnels) choose(nodeID string) []*tunnel {
 		load := make(map[*tunnel]int, len(all))
 		for _, tun := range all {
 			load[tun] = tun.session.NumStreams()
+			if tun.doubtful() {
+				load[tun] += mostStreams
+			}
 		}
 		slices.SortStableFunc(all, func(a, b *tunnel) int { return cmp.Compare(load[a], load[b]) })
 	}
@@ -238,10 +250,10 @@ func (tun *tunnel) dial(ctx context.Context, replicaID string, within time.Durat
 	}
 	if ctx.Err() != nil {
 		err = ctx.Err()
-		// Not a sound while an answer was due: whatever this tunnel carries is lost, and
-		// had better be told now than when the keep-alive notices.
+		// Not a sound while an answer was due. Others are tried first from now on; what it
+		// carries may only be held up, and the keep-alive says when it is lost.
 		if time.Since(began) >= within && tun.wire.silentSince(began) {
-			go tun.end()
+			tun.doubted.Store(time.Now().UnixNano())
 		}
 	}
 	return nil, err

@@ -38,8 +38,9 @@ func newAlias(fa factory.Alias, byID map[string]*route) *alias {
 }
 
 // routes are the deployments behind an alias that a tenant may use, in the order in
-// which they are tried: targets by weight, the same for all of a conversation,
-// then fallbacks.
+// which they are tried: targets by weight, then fallbacks. A conversation that is
+// long enough to have a hash stays with its target; others are spread at random, so
+// that many equal short prompts do not all go to one.
 //
 // Each target draws a number from the conversation's hash and its own, raised to
 // the power of 1/weight; the highest is first. So shares are as the weights, and a

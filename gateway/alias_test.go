@@ -303,3 +303,24 @@ func TestWhatWasBookedForADeploymentThatFailedIsGivenBack(t *testing.T) {
 		t.Errorf("row %+v", u)
 	}
 }
+
+// A request that failed at the first deployment counts, although the fallback had
+// no room for it.
+func TestARequestThatFailedCountsAlthoughAFallbackWasTried(t *testing.T) {
+	first, second := routeTo("first"), routeTo("second")
+	second.Deployment.Limits.TokensPerMinute = 1
+	b := aliased(t, first, second, routeTo("third"), func(b *bench) {
+		b.aliases[0].Fallbacks = b.aliases[0].Fallbacks[:1]
+		for h, k := range b.keys {
+			k.RequestsPerMinute = 1
+			b.keys[h] = k
+		}
+	})
+	body := `{"model":"fast","max_tokens":50,"messages":[{"role":"user","content":"hi"}]}`
+	if r := b.chat(body); r.status != http.StatusServiceUnavailable || r.header.Get("X-Tokenfactory-Limit-Scope") != string(factory.ScopeKey) {
+		t.Errorf("the first: %d %v %s", r.status, r.header, r.body)
+	}
+	if r := b.chat(body); r.status != http.StatusTooManyRequests {
+		t.Errorf("the second, of one a minute: %d %s", r.status, r.body)
+	}
+}

@@ -48,6 +48,7 @@ type problem struct {
 	message    string
 	retryAfter time.Duration
 	noRetry    bool          // clients need not repeat the request on their own
+	final      bool          // no other deployment changes it
 	scope      factory.Scope // whose limit it is, of refusals by a limit
 	allow      string        // for 405
 	// body replaces the envelope: an engine's own answer, passed as it is.
@@ -262,6 +263,12 @@ func engineProblem(status int, body []byte, retryAfter time.Duration) *problem {
 		if f, ok := readFailure(doc); ok {
 			p.kind, p.param, p.message = f.kind, f.param, f.message
 			p.code = gjson.ParseBytes(f.code).String()
+		}
+	}
+	if p.code == "" {
+		p.code = codeUpstream
+		if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+			p.code = codeOverloaded
 		}
 	}
 	if p.kind == "" {

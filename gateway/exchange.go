@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tokenfactory/engines"
 	"tokenfactory/factory"
 	"tokenfactory/metrics"
 )
@@ -42,6 +43,7 @@ type exchange struct {
 
 	replica  *replica // the last one tried
 	attempts int
+	barred   string        // the replica that may not know running usage; it is not asked for any more
 	holding  bool          // waits for a replica, or left while it did
 	waited   time.Duration // from ready to the attempt that counts
 	queued   time.Duration // of that, waiting for a replica to be free
@@ -113,6 +115,9 @@ func (x *exchange) admit() *problem {
 	}
 	if x.request, p = parseRequest(body); p != nil {
 		return p
+	}
+	if x.request.background && endpoints[x.endpoint].path == engines.PathResponses {
+		return invalid("background", "Answers in the background are not offered here. Leave out `background`, or set it to false.")
 	}
 	table, p := x.g.routes.table(x.g)
 	if p != nil {

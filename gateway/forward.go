@@ -28,13 +28,16 @@ const (
 func (x *exchange) forward() {
 	for {
 		p := x.try()
-		if p == nil {
+		switch {
+		case p == nil:
 			return
-		}
-		if x.turn() {
+		case p.final:
+			x.settle(p.status, p.flag())
+		case x.turn():
 			continue
+		default:
+			x.settle(p.status, factory.FlagFailed)
 		}
-		x.settle(p.status, factory.FlagFailed)
 		x.refuse(p)
 		return
 	}
@@ -55,7 +58,12 @@ func (x *exchange) turn() bool {
 			break
 		}
 	}
-	x.route, x.replica = before, replica
+	if x.route != before {
+		// What failed counts where it failed. It was let in there a moment ago; should there
+		// be no room any more, it is answered all the same.
+		x.route, x.replica = before, replica
+		_ = x.reserve()
+	}
 	return false
 }
 
@@ -118,7 +126,7 @@ func (x *exchange) attempt(l *lease, fresh bool) (v verdict, p *problem) {
 	}()
 	x.waited = c.sent.Sub(x.ready)
 	running := x.route.running
-	if l.noRunning.Load() || !x.request.stream || !endpoints[x.endpoint].streams {
+	if l.noRunning.Load() || x.barred != "" || !x.request.stream || !endpoints[x.endpoint].streams {
 		running = ""
 	}
 	x.outgoing = x.request.forEngine(l.served, endpoints[x.endpoint].streams, running)
@@ -141,6 +149,11 @@ func (x *exchange) attempt(l *lease, fresh bool) (v verdict, p *problem) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		return x.engineRefused(c, l, resp, body, running)
+	}
+	if x.barred == l.id && !l.noRunning.Swap(true) {
+		// Without the option it answers: an engine of another age.
+		x.g.learned(x.route, factory.LearnedNo)
+		x.g.Log.Info("an engine does not know running usage; it is not asked for any more", "replica", l.id)
 	}
 	if kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type")); err == nil && kind == "text/event-stream" {
 		return x.stream(c, l, resp.Body, body, running)
@@ -185,10 +198,9 @@ func (x *exchange) engineRefused(c *call, l *lease, resp *http.Response, body io
 	status := resp.StatusCode
 	if status == http.StatusBadRequest && running != "" && strings.Contains(string(text), running) && x.request.stream &&
 		!x.request.wantsRunning && !x.request.wantsTimings {
-		// An engine of another age, that does not know what only the gateway asked for.
-		l.noRunning.Store(true)
-		x.g.learned(x.route, factory.LearnedNo)
-		x.g.Log.Info("an engine does not know running usage; it is not asked for any more", "replica", l.id, "option", running)
+		// It may not know what only the gateway asked for, or repeat in its words what it
+		// was sent. Asking without shows which.
+		x.barred = l.id
 		return stale, upstreamFailed()
 	}
 	asked := retryAfter(resp.Header)

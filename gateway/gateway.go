@@ -36,8 +36,9 @@ type Routes interface {
 type Deployments interface {
 	// WakeDeployment ends a deployment's sleep. Asking twice does no harm.
 	WakeDeployment(ctx context.Context, id string) error
-	// SetRunningUsage remembers whether the engine puts running counts on its events.
-	SetRunningUsage(ctx context.Context, id string, learned factory.Learned) error
+	// SetRunningUsage remembers whether the engine of a revision puts running counts on
+	// its events. Of a revision that is no more there is nothing to remember.
+	SetRunningUsage(ctx context.Context, id string, revision int, learned factory.Learned) error
 }
 
 // Ledger keeps usage for good. It is idempotent by request id: a batch that was

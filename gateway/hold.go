@@ -127,7 +127,30 @@ func (x *exchange) wait(p *pool, w *waiter) (lease, *problem) {
 		return lease{}, refusal
 	}
 	x.holding = false
+	if w.lease.replica != nil && now.Sub(since) > keyFresh {
+		if p := x.still(); p != nil {
+			w.lease.release()
+			return lease{}, p
+		}
+	}
 	return w.lease, w.refusal
+}
+
+// still reports whether a request that waited may still be served: its key may have
+// been revoked meanwhile, or the model be shared no more.
+func (x *exchange) still() *problem {
+	_, p := x.g.authenticate(x.r.Context(), x.r.Header)
+	if p == nil {
+		var table *routeTable
+		if table, p = x.g.routes.table(x.g); p == nil {
+			if r := table.byName[x.route.name]; r != nil && table.usable(r, x.key.TenantID, x.r.Host) {
+				return nil
+			}
+			p = unknownModel(x.name)
+		}
+	}
+	p.final = true
+	return p
 }
 
 // await reports whether the waiter was decided; if not, why it waits no longer, or

@@ -400,3 +400,38 @@ func TestAnEnginesRefusalAfterAWaitIsOneEvent(t *testing.T) {
 		})
 	}
 }
+
+// Whoever waited is looked at again: a key that was revoked meanwhile, or a model
+// that is not shared any more, ends the wait without an answer.
+func TestWhoMayNoLongerIsNotServedAfterAWait(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*world)
+		status int
+		code   string
+	}{
+		"revoked": {func(w *world) {
+			now := time.Now()
+			for h, k := range w.keys {
+				k.RevokedAt = &now
+				w.keys[h] = k
+			}
+		}, http.StatusUnauthorized, codeKey},
+		"unshared": {func(w *world) { w.routes[0].Deployment.SharedWithAll = false }, http.StatusNotFound, codeModel},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEngine(t, func(w http.ResponseWriter, r *http.Request, n int) { sse(w, delta("a"), usage, done) })
+			b := newBench(t, nil, withRoute(sleeping))
+			got := make(chan reply, 1)
+			go func() { got <- b.chat(streamed) }()
+			b.waiting(1)
+			b.set(c.change)
+			time.Sleep(keyStale + keyFresh)
+			b.change(arrive(e.URL))
+			if r := <-got; r.status != c.status || !strings.Contains(r.body, c.code) || len(e.seen()) != 0 {
+				t.Errorf("%d after %d calls: %s", r.status, len(e.seen()), r.body)
+			}
+			b.idle()
+		})
+	}
+}

@@ -45,6 +45,12 @@ func (g *Gateway) learned(r *route, running factory.Learned) {
 	if l.known[id] == what {
 		return
 	}
+	// What was seen once is there: a single odd answer, or one replica of another age,
+	// must not take it from the others.
+	seen := r.Deployment.RunningUsage == factory.LearnedYes || l.known[id] == lesson{what.revision, factory.LearnedYes}
+	if running == factory.LearnedNo && seen {
+		return
+	}
 	l.known[id], l.untold[id] = what, what
 	select {
 	case l.news <- struct{}{}:
@@ -81,7 +87,7 @@ func (g *Gateway) saveLessons(ctx context.Context) bool {
 	all := true
 	for id, what := range untold {
 		limit, cancel := context.WithTimeout(ctx, learnPatience)
-		err := g.Deployments.SetRunningUsage(limit, id, what.running)
+		err := g.Deployments.SetRunningUsage(limit, id, what.revision, what.running)
 		cancel()
 		if err == nil || factory.KindOf(err) == factory.NotFound {
 			continue

@@ -104,3 +104,33 @@ func TestNothingIsLearnedFromTooLittle(t *testing.T) {
 		t.Errorf("learned %v", b.g.lessons.known)
 	}
 }
+
+// Some engines repeat in their error what they were sent, and a client may write
+// anything: only an answer without the option shows that the option was at fault.
+func TestAnErrorThatNamesTheOptionTeachesNothing(t *testing.T) {
+	var e *engine
+	well := countingEngine(t, factory.LearnedYes)
+	e = newEngine(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		if body := e.seen()[n-1].body; strings.Contains(body, "top_logprobs") {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"'top_logprobs' needs 'logprobs'; the input had `+optionContinuous+`","type":"BadRequestError","code":400}}`)
+			return
+		}
+		well.Config.Handler.ServeHTTP(w, r)
+	})
+	b := newBench(t, []string{e.URL})
+	wrong := b.chat(`{"model":"demo-small","stream":true,"top_logprobs":3,"messages":[{"role":"user","content":"hi"}]}`)
+	if wrong.status != http.StatusBadRequest || len(e.seen()) != 2 {
+		t.Errorf("%d after %d calls: %s", wrong.status, len(e.seen()), wrong.body)
+	}
+	if r := b.chat(streamed); r.status != http.StatusOK {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	if body := e.seen()[2].body; !strings.Contains(body, optionContinuous) {
+		t.Errorf("the next client's engine is not asked to count any more: %s", body)
+	}
+	b.until("it is told", func() bool { return len(b.told()) > 0 })
+	if told := b.told(); !slices.Equal(told, []factory.Learned{factory.LearnedYes}) {
+		t.Errorf("told %v", told)
+	}
+}

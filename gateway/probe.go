@@ -64,7 +64,13 @@ func backoff(strikes int32) time.Duration {
 // probe asks an ejected replica how it is, at growing intervals, until it is well,
 // gone, or was found well by a client that had no other.
 func (g *Gateway) probe(rep *replica, p *pool, pause time.Duration) {
-	defer rep.probing.Store(false)
+	defer func() {
+		rep.probing.Store(false)
+		// Who ejected it after it was found well saw a probe that was about to end.
+		if rep.ejected.Load() != 0 && g.running.Err() == nil && rep.probing.CompareAndSwap(false, true) {
+			go g.probe(rep, p, ejectFor)
+		}
+	}()
 	for ; ; pause = min(2*pause, ejectMost) {
 		select {
 		case <-g.running.Done():

@@ -36,6 +36,7 @@ type request struct {
 	stream bool
 
 	modelAt   span
+	streamAt  span
 	optionsAt span // the value of stream_options
 	timingsAt span
 	// What tells conversations apart; see conversation.
@@ -50,6 +51,8 @@ type request struct {
 
 	// What the client itself asked to see.
 	wantsUsage, wantsRunning, wantsTimings bool
+	// background asks for an answer that is fetched later: nobody would count it.
+	background bool
 }
 
 // readBody reads a body up to the limit. A nil problem with a nil body means that
@@ -125,14 +128,11 @@ func parseRequest(body []byte) (*request, *problem) {
 			}
 			q.model = strings.Clone(value.Str)
 		case "stream":
-			q.stream = value.Type == gjson.True
-			return true
+			seen, q.streamAt = q.streamAt.some(), at
+			q.stream, p = flag("stream", value)
 		case "stream_options":
 			seen, q.optionsAt, q.options = q.optionsAt.some(), at, value.Type
-			if value.IsObject() {
-				q.wantsUsage = value.Get("include_usage").Bool()
-				q.wantsRunning = value.Get(optionContinuous).Bool()
-			}
+			p = q.readOptions(value)
 		case "messages":
 			q.messagesAt = at
 			return true
@@ -151,19 +151,68 @@ func parseRequest(body []byte) (*request, *problem) {
 			}
 			return true
 		case optionTimings:
-			seen, q.timingsAt, q.wantsTimings = q.timingsAt.some(), at, value.Bool()
+			seen, q.timingsAt = q.timingsAt.some(), at
+			q.wantsTimings, p = flag(optionTimings, value)
+		case "background":
+			// Of two, and of what is no boolean, readers take one or the other for true.
+			q.background = q.background || value.Type != gjson.False && value.Type != gjson.Null
+			return true
 		}
-		if seen {
-			// Readers disagree on which of two counts, and usage hangs on the answer.
-			p = invalid(key.Str, "The field `"+key.Str+"` is in this request twice. Send it once.")
-			return false
+		if p == nil && seen {
+			p = twice(key.Str)
 		}
-		return true
+		return p == nil
 	})
 	if p == nil && q.model == "" {
 		p = invalid("model", "The field `model` is missing. Name the model to use; GET /v1/models lists them.")
 	}
 	return q, p
+}
+
+// flag reads a field on which usage hangs. Engines take 1 or "true" for true and
+// others do not, so that only the literals are let through.
+func flag(field string, value gjson.Result) (bool, *problem) {
+	switch value.Type {
+	case gjson.True:
+		return true, nil
+	case gjson.False, gjson.Null:
+		return false, nil
+	}
+	return false, invalid(field, "The field `"+field+"` has to be true or false.")
+}
+
+// twice refuses a field of which there are two. Readers disagree on which of them
+// counts, and usage hangs on the answer.
+func twice(field string) *problem {
+	return invalid(field, "The field `"+field+"` is in this request twice. Send it once.")
+}
+
+// readOptions reads what the client's stream options ask for.
+func (q *request) readOptions(options gjson.Result) (p *problem) {
+	if !options.IsObject() {
+		return nil // null, or for the engine to refuse
+	}
+	var usage, running bool // seen
+	options.ForEach(func(key, value gjson.Result) bool {
+		var seen, wants *bool
+		switch key.Str {
+		case "include_usage":
+			seen, wants = &usage, &q.wantsUsage
+		case optionContinuous:
+			seen, wants = &running, &q.wantsRunning
+		default:
+			return true
+		}
+		field := "stream_options." + key.Str
+		if *seen {
+			p = twice(field)
+			return false
+		}
+		*seen = true
+		*wants, p = flag(field, value)
+		return p == nil
+	})
+	return p
 }
 
 // edit replaces a span of a text.

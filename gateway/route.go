@@ -23,6 +23,8 @@ const routeEvery = 500 * time.Millisecond
 type routeCache struct {
 	now  atomic.Pointer[routeTable]
 	poke chan struct{}
+	// asking is set while a request reads routes because they are too old.
+	asking atomic.Bool
 
 	reading sync.Mutex // guards what follows
 	ears    listening
@@ -132,6 +134,10 @@ func (c *routeCache) table(g *Gateway) (*routeTable, *problem) {
 	}
 	// Far older than a reading that failed: nobody knows any more what may be served.
 	if time.Since(t.read) > outage {
+		if !c.asking.CompareAndSwap(false, true) {
+			return nil, unavailable("The gateway cannot reach its store. Try again in a moment.") // somebody asks already
+		}
+		defer c.asking.Store(false)
 		if err := c.refresh(g.running, g); err != nil {
 			return nil, storeProblem(err)
 		}
@@ -208,7 +214,11 @@ func (c *routeCache) fill(t *routeTable, g *Gateway) {
 		}
 	}
 	for id, rep := range c.loads {
-		if loads[id] != nil {
+		if now := loads[id]; now != nil {
+			// Another engine has taken its place: nobody has to find the old one well.
+			if now.load != rep.load {
+				rep.gone.Store(true)
+			}
 			continue
 		}
 		// Its streams run on; should it come back meanwhile, they count.

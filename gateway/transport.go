@@ -32,6 +32,9 @@ const (
 	// readAhead is the buffer of a connection. It serves headers and the frames of chunks;
 	// thousands of streams have one each, and what is read through it has buffers itself.
 	readAhead = 2 << 10
+	// sentWithin is how long the end of a large request is waited for when its answer is
+	// there: an engine that accepts one has read all of it, so only the news can be late.
+	sentWithin = 50 * time.Millisecond
 	// interims bounds the answers of status 1xx before the one that counts.
 	interims = 8
 )
@@ -140,6 +143,7 @@ type engineConn struct {
 
 	unhook func() bool
 	writes chan error // of a large request: how its writing ended
+	agreed bool       // the engine's answer is no refusal
 	idle   time.Time  // since when
 	closed sync.Once
 }
@@ -189,6 +193,7 @@ func (c *engineConn) ask(req *http.Request, body []byte) (*http.Response, error)
 		case err != nil:
 			return nil, err
 		case resp.StatusCode >= 200:
+			c.agreed = resp.StatusCode < http.StatusBadRequest
 			b := &engineBody{c: c, src: resp.Body, keep: !resp.Close && c.from.idleFor > 0}
 			resp.Body = b
 			if b.src == http.NoBody {
@@ -229,11 +234,17 @@ func (c *engineConn) sent() bool {
 	if c.writes == nil {
 		return true
 	}
+	within := time.Duration(0)
+	if c.agreed {
+		within = sentWithin
+	}
+	give := time.NewTimer(within)
+	defer give.Stop()
 	select {
 	case err := <-c.writes:
 		c.writes = nil
 		return err == nil
-	default:
+	case <-give.C:
 		return false
 	}
 }

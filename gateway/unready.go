@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -46,13 +47,17 @@ func stoppedModel(model string) *problem {
 func (p *pool) overloaded(model string, now time.Time) *problem {
 	at := now.UnixNano()
 	var soonest int64
-	q := &problem{kind: typeServer, code: codeOverloaded}
+	// Between the look that found them all resting and this one, a rest may have ended.
+	q := &problem{status: http.StatusServiceUnavailable, kind: typeServer, code: codeOverloaded}
 	for _, rep := range p.replicas {
 		if until := rep.busy.Load(); rep.standing(at) == restingAsAsked && (soonest == 0 || until < soonest) {
 			soonest, q.status = until, int(rep.busyStatus.Load())
 		}
 	}
-	q.retryAfter = time.Duration(soonest - at)
+	q.retryAfter = time.Duration(max(0, soonest-at))
+	if soonest == 0 {
+		q.retryAfter = retrySoon
+	}
 	q.message = "Every replica of the model " + quote(model) + " is too busy. Try again in " + strconv.Itoa(wholeSeconds(q.retryAfter)) + " s."
 	return q
 }

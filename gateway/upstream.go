@@ -212,11 +212,16 @@ func refused(err error) bool {
 
 // retryAfter reads an engine's own word on when to come back.
 func retryAfter(h http.Header) time.Duration {
-	n, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || n < 1 {
+	const most = time.Hour
+	text := h.Get("Retry-After")
+	if n, err := strconv.Atoi(text); err == nil {
+		return time.Duration(min(max(n, 0), int(most/time.Second))) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
 		return 0
 	}
-	return time.Duration(min(n, 3600)) * time.Second
+	return min(max(time.Until(at), 0), most)
 }
 
 // retriable statuses say that the replica did not take the request.

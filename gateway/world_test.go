@@ -105,7 +105,7 @@ func (w *world) WakeDeployment(_ context.Context, id string) error {
 	return nil
 }
 
-func (w *world) SetRunningUsage(_ context.Context, id string, learned factory.Learned) error {
+func (w *world) SetRunningUsage(_ context.Context, id string, revision int, learned factory.Learned) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.deaf > 0 {
@@ -114,7 +114,7 @@ func (w *world) SetRunningUsage(_ context.Context, id string, learned factory.Le
 	}
 	w.learned = append(w.learned, learned)
 	for i := range w.routes {
-		if d := &w.routes[i].Deployment; d.ID == id {
+		if d := &w.routes[i].Deployment; d.ID == id && d.Revision == revision {
 			d.RunningUsage = learned
 		}
 	}

@@ -53,7 +53,7 @@ func TestADeploymentsPageTellsWhatWasLearnedAndHowMuchOneReplicaGets(t *testing.
 	olga := s.signIn("olga@factory.example")
 	const at = "/deployments/d-acme"
 	for learned, want := range map[factory.Learned]string{"": "Running usage not known yet", factory.LearnedYes: "Running usage yes", factory.LearnedNo: "Running usage no"} {
-		s.must(s.store.SetRunningUsage(t.Context(), "d-acme", learned))
+		s.must(s.store.SetRunningUsage(t.Context(), "d-acme", 1, learned))
 		if text := olga.page(at); !strings.Contains(text, want) || !strings.Contains(text, "At once per replica as many as come") {
 			t.Errorf("%q: %s", learned, text)
 		}

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -230,6 +231,9 @@ func (h *KeysAPI) SaveLimits(c echo.Context) error {
 	var l factory.Limits
 	if raw = quoteMoney(raw); !json.Valid(raw) {
 		return factory.Errorf(factory.Invalid, "This is not JSON that can be read. Check quotes, commas and brackets.")
+	}
+	if text := bytes.TrimLeft(raw, " \t\r\n"); text[0] != '{' {
+		return factory.Errorf(factory.Invalid, "Send a JSON object with limits; one that is empty takes all of them away.")
 	}
 	if err := decodeStrictly(raw, &l, "limits have "+fieldNames(l)); err != nil {
 		return err

@@ -227,10 +227,12 @@ func (s *Store) WakeDeployment(ctx context.Context, id string) error {
 	return s.exec(ctx, "deployment", nil, `UPDATE deployments SET asleep = FALSE WHERE id = ? AND asleep = TRUE`, id)
 }
 
-// SetRunningUsage keeps whether a deployment's engine puts running counts on its events.
-func (s *Store) SetRunningUsage(ctx context.Context, deploymentID string, learned factory.Learned) error {
-	return s.change(ctx, "deployment", noDeployment, nil,
-		`UPDATE deployments SET running_usage = ? WHERE id = ? AND deleted_at IS NULL`, learned, deploymentID)
+// SetRunningUsage keeps whether the engine of a deployment's revision puts running
+// counts on its events. What is told late, of another revision or of a deployment that
+// is gone, changes nothing.
+func (s *Store) SetRunningUsage(ctx context.Context, deploymentID string, revision int, learned factory.Learned) error {
+	return s.exec(ctx, "deployment", nil,
+		`UPDATE deployments SET running_usage = ? WHERE id = ? AND revision = ? AND deleted_at IS NULL`, learned, deploymentID, revision)
 }
 
 // DeleteDeployment takes a deployment out of service: its names become free, its

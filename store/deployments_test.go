@@ -231,7 +231,7 @@ func TestWhatWasLearnedOfAnEngineGoesWithItsRevision(t *testing.T) {
 		seed(t, s)
 		ctx := t.Context()
 		d := must[factory.Deployment](t)(s.Deployment(ctx, "d1")) // read before anything was learned
-		ok(t, s.SetRunningUsage(ctx, "d1", factory.LearnedNo))
+		ok(t, s.SetRunningUsage(ctx, "d1", d.Revision, factory.LearnedNo))
 		d.Replicas = 5
 		ok(t, s.SaveDeployment(ctx, d))
 		if got := must[factory.Deployment](t)(s.Deployment(ctx, "d1")).RunningUsage; got != factory.LearnedNo {
@@ -242,7 +242,11 @@ func TestWhatWasLearnedOfAnEngineGoesWithItsRevision(t *testing.T) {
 		if got := must[factory.Deployment](t)(s.Deployment(ctx, "d1")).RunningUsage; got != "" {
 			t.Errorf("the new revision is taken to be %q", got)
 		}
-		wantKind(t, s.SetRunningUsage(ctx, "gone", factory.LearnedYes), factory.NotFound)
+		ok(t, s.SetRunningUsage(ctx, "d1", d.Revision-1, factory.LearnedNo)) // told late
+		if got := must[factory.Deployment](t)(s.Deployment(ctx, "d1")).RunningUsage; got != "" {
+			t.Errorf("what was learned of the old revision is told of the new one: %q", got)
+		}
+		ok(t, s.SetRunningUsage(ctx, "gone", 1, factory.LearnedYes))
 	})
 }
 
