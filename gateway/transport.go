@@ -234,11 +234,10 @@ func (c *engineConn) sent() bool {
 	if c.writes == nil {
 		return true
 	}
-	within := time.Duration(0)
-	if c.agreed {
-		within = sentWithin
+	if !c.agreed && len(c.writes) == 0 {
+		return false
 	}
-	give := time.NewTimer(within)
+	give := time.NewTimer(sentWithin)
 	defer give.Stop()
 	select {
 	case err := <-c.writes:
