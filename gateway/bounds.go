@@ -17,7 +17,7 @@ const (
 	imageTokens = 1000
 	imageMost   = 16 << 10
 	// templateMost is what a model's own template adds to a prompt beside its parts.
-	templateMost = 256
+	templateMost = 2 << 10
 	// outputMost stands for no bound where a context length is not known either.
 	outputMost = 16 << 20
 )
@@ -32,8 +32,13 @@ type bound struct {
 	// says that.
 	most    int64
 	endless bool
-	// answers is how many are asked for: choices times prompts.
-	answers int64
+	// answers is how many are asked for: choices times prompts. items is how many texts
+	// have a context of their own: prompts, inputs to embed, documents to rank.
+	answers, items int64
+	// engine is the one whose fields were looked for.
+	engine string
+	// twice is a field that bounds the request and is there twice.
+	twice string
 	// stated is the most tokens of each answer, when the request says so.
 	stated bool
 	output int64
@@ -45,33 +50,49 @@ type bound struct {
 }
 
 // outputFields are where a request bounds its output, by endpoint. Engines read
-// different ones, so the largest counts. n_predict is llama.cpp's own; it goes
-// before the others there.
+// different ones, so the largest counts.
 var outputFields = map[string][]string{
-	"chat.completions": {"max_tokens", "max_completion_tokens", "n_predict"},
-	"completions":      {"max_tokens", "n_predict"},
+	"chat.completions": {"max_tokens", "max_completion_tokens"},
+	"completions":      {"max_tokens"},
 	"responses":        {"max_output_tokens"},
 }
 
-// readBound reads what a request of an endpoint says, in place.
-func readBound(body []byte, endpoint string) bound {
-	b := bound{read: true, answers: 1}
+// llamaField is llama.cpp's own bound, which goes before the others there. Other
+// engines do not know it.
+const llamaField = "n_predict"
+
+// answersMost bounds choices times prompts, so that no product of it overflows.
+const answersMost = 16 << 20
+
+// readBound reads what a request of an endpoint says to an engine, in place.
+func readBound(body []byte, endpoint, engine string) bound {
+	b := bound{read: true, answers: 1, items: 1, engine: engine}
 	fields, generates := outputFields[endpoint]
+	if generates && engine == "llamacpp" && endpoint != "responses" {
+		fields = append(fields[:len(fields):len(fields)], llamaField)
+	}
 	if b.none = !generates; generates {
 		b.field = fields[0]
 	}
 	doc := gjson.Result{Type: gjson.JSON, Raw: unsafe.String(unsafe.SliceData(body), len(body))}
 	choices, prompts, documents, query := int64(1), int64(1), int64(0), int64(0)
 	var seen [3]bool // of fields
-	unusable := false
+	var choicesSeen [2]bool
+	promptSeen, unusable := false, false
 	var w weight
 	doc.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
-		case "messages", "input", "instructions", "tools", "functions", "response_format", "text", "suffix":
+		case "input":
+			w.read(value.Raw)
+			if endpoint == "embeddings" {
+				prompts = max(prompts, promptsIn(value))
+			}
+		case "messages", "instructions", "tools", "functions", "response_format", "text", "suffix":
 			w.read(value.Raw)
 		case "prompt":
 			w.read(value.Raw)
 			prompts = max(prompts, promptsIn(value))
+			b.repeated(&promptSeen, key.Str)
 		case "documents":
 			w.read(value.Raw)
 			documents = int64(strings.Count(value.Raw, ",")) + 1
@@ -82,7 +103,8 @@ func readBound(body []byte, endpoint string) bound {
 			w.read(value.Raw)
 			query = int64(len(value.Raw))
 		case "n", "best_of":
-			choices = max(choices, amountOf(value, 1<<20))
+			choices = max(choices, amountOf(value, answersMost))
+			b.repeated(&choicesSeen[len(key.Str)/len("best_of")], key.Str)
 		case "previous_response_id", "conversation", "chat_template":
 			// What else the engine puts into the prompt is known to it alone.
 			b.endless = b.endless || value.Type != gjson.Null
@@ -91,16 +113,18 @@ func readBound(body []byte, endpoint string) bound {
 			if key.Str != f {
 				continue
 			}
-			if len(b.at) == capEdits {
-				b.at = b.at[:capEdits-1]
+			b.repeated(&seen[i], f)
+			if b.twice != "" {
+				continue
 			}
 			b.at = append(b.at, span{value.Index, value.Index + len(value.Raw)})
-			// Of two, readers take the one or the other.
-			unusable = unusable || seen[i]
-			if seen[i] = true; value.Type == gjson.Null {
+			if value.Type == gjson.Null {
 				continue
 			}
 			n := amountOf(value, outputMost)
+			if value.Type == gjson.Number && value.Num == 0 {
+				n = 1 // nothing is asked for, as of a prompt that is to be scored; some engines make one token
+			}
 			unusable = unusable || n < 1
 			b.stated, b.output = true, max(b.output, n)
 		}
@@ -114,8 +138,17 @@ func readBound(body []byte, endpoint string) bound {
 	again := query * max(0, documents-1)
 	b.estimate = max(1, (w.text+again)/bytesPerToken+w.numbers+w.media*imageTokens)
 	b.most = int64(len(body)) - w.mediaBytes + again + w.media*imageMost + templateMost
-	b.answers = choices * prompts
+	b.items = max(prompts, documents)
+	b.answers = min(choices*prompts, answersMost)
 	return b
+}
+
+// repeated notes a field that is there twice: readers disagree on which of two counts.
+func (b *bound) repeated(seen *bool, field string) {
+	if *seen && b.twice == "" {
+		b.twice = field
+	}
+	*seen = true
 }
 
 // amountOf is a positive whole number, as engines take it: texts of digits too. What
@@ -157,8 +190,8 @@ func promptsIn(v gjson.Result) int64 {
 // promptMost bounds the prompt from above; context is 0 when it is not known.
 func (b *bound) promptMost(context int64) int64 {
 	switch {
-	case context > 0 && (b.endless || b.most > context):
-		return context
+	case context > 0 && (b.endless || b.most > context*b.items):
+		return context * b.items
 	}
 	return b.most
 }
@@ -171,7 +204,7 @@ func (b *bound) outputTokens(context, prompt int64) (tokens int64, exact bool) {
 	}
 	each := int64(outputMost)
 	if context > 0 {
-		each = max(1, context-prompt)
+		each = min(each, max(1, context-prompt/b.items))
 	}
 	if b.stated {
 		each = min(each, b.output)
@@ -204,6 +237,9 @@ func (w *weight) read(raw string) {
 			if i < len(raw) && raw[i] == ':' {
 				i++
 				key = inside
+				if strings.IndexByte(key, '\\') >= 0 {
+					w.endless = true // a name in disguise
+				}
 				switch key {
 				case "video_url", "audio_url", "input_audio", "input_video", "input_file":
 					w.endless = true

@@ -3,9 +3,8 @@ package gateway
 import "strconv"
 
 // capEdits is how many edits it takes at most to put a bound into a request that
-// has none. More values than fields is a request that says a field twice; engines
-// get the last one.
-const capEdits = 6
+// has none: one for each field.
+const capEdits = 3
 
 // capEdits puts the cap in the place of values that bound nothing, or else says what
 // to insert.

@@ -31,7 +31,7 @@ func TestWhatARequestMayComeTo(t *testing.T) {
 		{"chat.completions", `{"messages":[],"max_tokens":6.5}`, 0, 1, 7, true},
 		{"chat.completions", `{"messages":[],"max_tokens":true}`, 100, 1, 99, false},
 		{"chat.completions", `{"messages":[],"max_tokens":1e30}`, 4096, 1, 4095, true},
-		{"chat.completions", `{"messages":[],"max_tokens":1e30,"n":1e30}`, 0, 1, outputMost << 20, true},
+		{"chat.completions", `{"messages":[],"max_tokens":1e30,"n":1e30}`, 0, 1, outputMost * answersMost, true},
 		{"chat.completions", `{"messages":[],"max_output_tokens":5}`, 100, 1, 99, false},
 		{"chat.completions", `{"messages":[{"content":"` + eight + `"}],"max_tokens":5000}`, 100, 8, 92, true},
 		{"chat.completions", `{"messages":[{"content":"` + eight + `"}]}`, 4, 8, 1, false},
@@ -55,7 +55,7 @@ func TestWhatARequestMayComeTo(t *testing.T) {
 		if !json.Valid([]byte(c.body)) {
 			t.Fatalf("%.80s is no JSON", c.body)
 		}
-		b := readBound([]byte(c.body), c.endpoint)
+		b := readBound([]byte(c.body), c.endpoint, "llamacpp")
 		output, exact := b.outputTokens(c.context, b.estimate)
 		if b.estimate != c.estimate || output != c.output || exact != c.exact {
 			t.Errorf("%s %.120s: prompt %d, output %d, exact %v; want %d, %d, %v", c.endpoint, c.body, b.estimate, output, exact, c.estimate, c.output, c.exact)
@@ -79,13 +79,13 @@ func TestPromptsThatAreNotInTheRequestFillTheContext(t *testing.T) {
 		`{"messages":[{"content":[{"type":"input_audio","input_audio":{"data":"AAAA","format":"wav"}}]}]}`,
 		`{"messages":[],"chat_template":"{% for i in range(100000) %}x{% endfor %}"}`,
 	} {
-		b := readBound([]byte(body), "responses")
+		b := readBound([]byte(body), "responses", "vllm")
 		if got := b.promptMost(131072); got != 131072 {
 			t.Errorf("%s: at most %d", body, got)
 		}
 	}
 	for _, body := range []string{`{"input":"hi","previous_response_id":null}`, `{"messages":[{"content":"previous_response_id"}]}`} {
-		if b := readBound([]byte(body), "responses"); b.promptMost(131072) > 1000 {
+		if b := readBound([]byte(body), "responses", "vllm"); b.promptMost(131072) > 3000 {
 			t.Errorf("%s: at most %d", body, b.promptMost(131072))
 		}
 	}
@@ -94,7 +94,7 @@ func TestPromptsThatAreNotInTheRequestFillTheContext(t *testing.T) {
 // A data URL in running text is text, and is paid for as such.
 func TestTextThatLooksLikeMediaIsText(t *testing.T) {
 	text := "data:image/png;base64," + strings.Repeat("word ", 10_000)
-	b := readBound([]byte(`{"messages":[{"role":"user","content":"`+text+`"}],"max_tokens":5}`), "chat.completions")
+	b := readBound([]byte(`{"messages":[{"role":"user","content":"`+text+`"}],"max_tokens":5}`), "chat.completions", "vllm")
 	if b.promptMost(0) < int64(len(text)) || b.estimate < int64(len(text))/5 {
 		t.Errorf("likely %d, at most %d", b.estimate, b.promptMost(0))
 	}
@@ -149,7 +149,7 @@ func walk(v any, key string) (numbers, media, text int64) {
 }
 
 func TestOnlyWhatIsSureCanNeverFit(t *testing.T) {
-	n := need{known: true, bound: &bound{answers: 1}, prompt: 500, output: 50, exact: true}
+	n := need{known: true, bound: &bound{answers: 1}, prompt: 500, output: 50, total: 550, exact: true}
 	for _, c := range []struct {
 		kind          factory.LimitKind
 		limit         int64

@@ -312,6 +312,13 @@ func (b *budgets) fail(a *account, err error) {
 	a.tried = make(chan struct{})
 }
 
+// putLast lets the other accounts be read before this one.
+func (b *budgets) putLast(a *account) {
+	if i := slices.Index(b.unknown, a); i >= 0 {
+		b.unknown = append(slices.Delete(b.unknown, i, i+1), a)
+	}
+}
+
 func (b *budgets) forget(a *account) {
 	b.holders[a.holder] = slices.DeleteFunc(b.holders[a.holder], func(o *account) bool { return o == a })
 	if len(b.holders[a.holder]) == 0 {

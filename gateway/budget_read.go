@@ -91,16 +91,19 @@ func (g *Gateway) readAccounts(ctx context.Context, m *memoryLimits) (more bool,
 	if len(some) == 0 {
 		return false, nil
 	}
-	spent := make([][]cost, len(some))
-	tokens := make([]factory.Tokens, len(some))
-	read := 0
+	type answer struct {
+		costs  []cost
+		tokens factory.Tokens
+		err    error
+	}
+	var answers []answer
 	var base place
 	still := g.spool.still(since, func(done place) {
 		base = done
-		for end := time.Now().Add(budgetTime); read < len(some) && time.Now().Before(end); read++ {
-			if spent[read], tokens[read], err = g.spentOf(ctx, some[read]); err != nil {
-				return
-			}
+		for end := time.Now().Add(budgetTime); len(answers) < len(some) && time.Now().Before(end); {
+			var a answer
+			a.costs, a.tokens, a.err = g.spentOf(ctx, some[len(answers)])
+			answers = append(answers, a)
 		}
 	})
 	if !still {
@@ -109,8 +112,23 @@ func (g *Gateway) readAccounts(ctx context.Context, m *memoryLimits) (more bool,
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i, a := range some[:read] {
-		m.budgets.learn(a, base, spent[i], tokens[i])
+	learned := 0
+	for i, a := range answers {
+		if a.err == nil {
+			m.budgets.learn(some[i], base, a.costs, a.tokens)
+			learned++
+			continue
+		}
+		err = a.err
+		m.budgets.putLast(some[i]) // one that cannot be read is in nobody's way
+	}
+	if learned > 0 {
+		for i, a := range answers {
+			if a.err != nil {
+				m.budgets.fail(some[i], a.err)
+			}
+		}
+		err = nil // those that are left get another turn
 	}
 	return len(m.budgets.unknown) > 0, err
 }

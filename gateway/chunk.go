@@ -264,8 +264,12 @@ func readTimings(t gjson.Result) counts {
 	return counts{prompt: cached + t.Get("prompt_n").Int(), cached: cached, completion: t.Get("predicted_n").Int()}.sane()
 }
 
+// tokensMost is more than any request comes to. What an engine says above it is no
+// count, and must not make sums overflow.
+const tokensMost = 1 << 40
+
 func (c counts) sane() counts {
-	c.prompt, c.completion = max(0, c.prompt), max(0, c.completion)
+	c.prompt, c.completion = min(max(0, c.prompt), tokensMost), min(max(0, c.completion), tokensMost)
 	c.cached = min(max(0, c.cached), c.prompt)
 	return c
 }

@@ -50,6 +50,7 @@ type problem struct {
 	noRetry    bool          // clients need not repeat the request on their own
 	final      bool          // no other deployment changes it
 	scope      factory.Scope // whose limit it is, of refusals by a limit
+	kept       *keptOut      // by which limit, to be counted
 	allow      string        // for 405
 	// body replaces the envelope: an engine's own answer, passed as it is.
 	body []byte

@@ -176,6 +176,9 @@ func (x *exchange) book() *problem {
 			return p
 		}
 	}
+	if x.booking.times > 1 {
+		noStanding(x.w.Header()) // it is that of the last deployment
+	}
 	return first
 }
 
@@ -194,6 +197,9 @@ func (x *exchange) refuse(p *problem) {
 		x.queueHeader(h)
 	} else {
 		x.g.telemetry.refused(p)
+		if p.kept != nil {
+			x.countRefusal(p.kept)
+		}
 	}
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	long := !x.bodyRead && (x.r.ContentLength > 128<<10 || x.r.ContentLength < 0)
@@ -239,6 +245,11 @@ func (x *exchange) settle(status int, flag string) {
 	switch {
 	case whole, flag == factory.FlagAborted, flag == factory.FlagTruncated:
 		c, estimated := x.meter.totals()
+		if b := &x.request.bound; estimated && flag == factory.FlagAborted && b.read {
+			// It would have been in the usage that the client did not wait for: leaving early
+			// must not make prompts free.
+			c.prompt = b.estimate
+		}
 		u.PromptTokens, u.CachedTokens, u.CompletionTokens = c.prompt, c.cached, c.completion
 		if estimated {
 			u.Flags = joinFlags(flag, factory.FlagEstimated)

@@ -80,29 +80,17 @@ func (m *memoryLimits) Reserve(ctx context.Context, id string, now time.Time, cl
 		return Standing{}, err
 	}
 	at := m.moment(now.Add(waited))
-	refused, tokens, money := m.check(at, claims)
+	refused, money := m.check(at, claims)
 	if refused != nil {
 		return refusedStanding(refused, at, claims), nil
 	}
-	return m.book(id, at, claims, tokens, money), nil
+	return m.book(id, at, claims, money), nil
 }
 
-// amounts is what to book of each kind of tokens: the same with every limit of a kind.
-type amounts struct{ total, input, output int64 }
-
-func (a *amounts) of(kind factory.LimitKind) *int64 {
-	switch kind {
-	case factory.LimitTokens:
-		return &a.total
-	case factory.LimitInputTokens:
-		return &a.input
-	}
-	return &a.output
-}
-
-// check finds the limit that weighs most against a request, or else what to book.
-func (m *memoryLimits) check(at time.Duration, claims []Claim) (refused *Refused, book amounts, money billing.Cash) {
-	book = amounts{-1, -1, -1}
+// check finds the limit that weighs most against a request, or else what to book:
+// with each window what it has left, at most. Money is the same with every budget,
+// because engines are held to it.
+func (m *memoryLimits) check(at time.Duration, claims []Claim) (refused *Refused, money billing.Cash) {
 	first := true
 	no := func(r Refused) {
 		if r.worse(refused) {
@@ -141,19 +129,14 @@ func (m *memoryLimits) check(at time.Duration, claims []Claim) (refused *Refused
 				no(Refused{Claim: *c, Left: max(0, left), After: max(w.room(c.Limit, c.Least, at), time.Nanosecond)})
 				continue
 			}
-			if c.Kind == factory.LimitRequests {
-				continue
-			}
-			if n := book.of(c.Kind); *n < 0 || min(left, c.Amount) < *n {
-				*n = min(left, c.Amount)
-			}
+			c.Amount = min(left, c.Amount)
 		}
 	}
-	return refused, book, money
+	return refused, money
 }
 
 // book books what check found to fit.
-func (m *memoryLimits) book(id string, at time.Duration, claims []Claim, tokens amounts, money billing.Cash) Standing {
+func (m *memoryLimits) book(id string, at time.Duration, claims []Claim, money billing.Cash) Standing {
 	r := &reservation{}
 	s := standingOf{}
 	for i := range claims {
@@ -170,12 +153,8 @@ func (m *memoryLimits) book(id string, at time.Duration, claims []Claim, tokens 
 			r.lanes = append(r.lanes, laned{c.Scope, c.Limit, l})
 			s.take(c.Scope, c.Limit, c.Limit-l.open)
 		default:
-			n := c.Amount
-			if c.Kind != factory.LimitRequests {
-				n = *tokens.of(c.Kind)
-			}
-			e := tally{scope: c.Scope, kind: c.Kind, limit: c.Limit, booked: n, window: c.window}
-			e.slot = e.window.book(at, n, e.settles())
+			e := tally{scope: c.Scope, kind: c.Kind, limit: c.Limit, booked: c.Amount, window: c.window}
+			e.slot = e.window.book(at, c.Amount, e.settles())
 			e.window.users++
 			if r.counts == nil {
 				r.counts = make([]tally, 0, len(claims)-i)
@@ -266,12 +245,18 @@ func (m *memoryLimits) window(c *Claim, at time.Duration) *slidingWindow {
 		if m.windows == nil {
 			m.windows = map[limitKey]*slidingWindow{}
 		}
-		w = &slidingWindow{}
+		w = m.newWindow(c, at)
 		m.windows[key] = w
-		if a := m.budgets.before[holder{c.Scope, c.ID}]; a != nil && at < window {
-			// Where in that minute it was is not known: it counts to the end of the next.
-			w.book(0, countOf(c.Kind, a.tokens), false)
-		}
+	}
+	return w
+}
+
+// newWindow begins with what was used in the minute before this process.
+func (m *memoryLimits) newWindow(c *Claim, at time.Duration) *slidingWindow {
+	w := &slidingWindow{}
+	if a := m.budgets.before[holder{c.Scope, c.ID}]; a != nil && at < window {
+		// Where in that minute it was is not known: it counts to the end of the next.
+		w.book(0, countOf(c.Kind, a.tokens), false)
 	}
 	return w
 }

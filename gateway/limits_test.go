@@ -207,7 +207,7 @@ func TestSettlingAfterTheWindowCountsOnlyWhatWentBeyond(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftIsTheSmallestOfAllLimits(t *testing.T) {
+func TestEveryLimitBooksForItself(t *testing.T) {
 	m := ledgerless()
 	claims := func(amount, least int64) []Claim {
 		k := tokenClaim(1000, amount, least)
@@ -216,11 +216,11 @@ func TestWhatIsLeftIsTheSmallestOfAllLimits(t *testing.T) {
 		return []Claim{k, d}
 	}
 	s := reserve(t, m, "a", noon, claims(5000, 10)...)
-	if s.Refused != nil || s.Tokens.Scope != factory.ScopeDeployment || s.Tokens.Remaining != 0 {
+	if s.Refused != nil || s.Tokens.Remaining != 0 {
 		t.Errorf("%+v", s)
 	}
-	if w := m.windows[limitKey{factory.ScopeKey, factory.LimitTokens, "k"}]; w.total != 100 {
-		t.Errorf("%d booked with the key, want the 100 that the deployment lets through", w.total)
+	if w := m.windows[limitKey{factory.ScopeKey, factory.LimitTokens, "k"}]; w.total != 1000 {
+		t.Errorf("%d booked with the key: the deployment's smaller limit bounds nothing that the key's has to count", w.total)
 	}
 	if s = reserve(t, m, "b", noon.Add(time.Second), claims(5000, 10)...); s.Refused == nil || s.Refused.After != window-time.Second || s.Refused.Left != 0 {
 		t.Errorf("%+v", s.Refused)

@@ -76,7 +76,10 @@ func (m *memoryLimits) Use(ctx context.Context, now time.Time, claims []Claim) [
 				u.Held = strconv.FormatInt(l.open, 10)
 			}
 		default:
-			w := m.window(c, at)
+			w := m.windows[key]
+			if w == nil {
+				w = m.newWindow(c, at) // not kept: a look counts nothing
+			}
 			w.expire(at)
 			u.Used, u.Held = strconv.FormatInt(w.total-w.held, 10), strconv.FormatInt(w.held, 10)
 			u.Unknown = err != nil && !m.budgets.recalled(holder{c.Scope, c.ID})

@@ -28,12 +28,25 @@ type refusals struct {
 	lost   int64
 }
 
+// keptOut is what a refusal by a limit counts as. It counts once the client is told,
+// not when another deployment serves the request.
+type keptOut struct {
+	scope        factory.Scope
+	kind         factory.LimitKind
+	deploymentID string
+}
+
+func (x *exchange) keptOut(p *problem, c *Claim) *problem {
+	p.kept = &keptOut{c.Scope, c.Kind, x.route.Deployment.ID}
+	return p
+}
+
 // countRefusal notes that a limit kept the request out.
-func (x *exchange) countRefusal(c *Claim) {
-	x.g.telemetry.limit(c.Scope, c.Kind)
+func (x *exchange) countRefusal(k *keptOut) {
+	x.g.telemetry.limit(k.scope, k.kind)
 	x.g.refused.add(factory.Refusals{
 		QuarterStart: x.g.Now().UTC().Truncate(refusalQuarter), TenantID: x.key.TenantID, KeyID: x.key.ID,
-		DeploymentID: x.route.Deployment.ID, Scope: c.Scope, Kind: c.Kind, Count: 1,
+		DeploymentID: k.deploymentID, Scope: k.scope, Kind: k.kind, Count: 1,
 	})
 }
 

@@ -41,8 +41,7 @@ func (x *exchange) reserve() *problem {
 	}
 	s.headers(x.w.Header())
 	if s.Refused != nil {
-		x.countRefusal(&s.Refused.Claim)
-		return x.g.refusal(s.Refused)
+		return x.keptOut(x.g.refusal(s.Refused), &s.Refused.Claim)
 	}
 	x.booking.id = id
 	x.capOutput(s.Held)
@@ -103,7 +102,9 @@ func (x *exchange) claims() ([]Claim, *problem) {
 		for i := from; i < len(claims); i++ {
 			c := &claims[i]
 			if c.Amount, c.Least = 1, 1; c.Kind != factory.LimitRequests && c.Kind != factory.LimitConcurrency {
-				x.measure(&need)
+				if p := x.measure(&need); p != nil {
+					return nil, p
+				}
 				need.tokens(c)
 			}
 		}
@@ -118,10 +119,11 @@ func (x *exchange) claims() ([]Claim, *problem) {
 		}
 		c := Claim{Scope: of.scope, ID: of.id, Kind: factory.LimitBudget, Money: money}
 		if money.Currency != x.route.rates.Currency {
-			x.countRefusal(&c)
-			return nil, wrongCurrency(&c, x.route.rates.Currency)
+			return nil, x.keptOut(wrongCurrency(&c, x.route.rates.Currency), &c)
 		}
-		x.measure(&need)
+		if p := x.measure(&need); p != nil {
+			return nil, p
+		}
 		if need.money(money, x.route.rates); !money.Cost.IsZero() {
 			claims = append(claims, c)
 		}
@@ -137,26 +139,42 @@ type need struct {
 	// output is the most that is produced; exact says that the request bounds it.
 	output int64
 	exact  bool
-	// The same for money, which must not run over: more than it can come to.
-	promptMost, outputMost int64
+	total  int64 // of both, as far as the model goes
+	// promptMost is for money, which must not run over: more than the prompt can come to.
+	promptMost int64
 }
 
-func (x *exchange) measure(n *need) {
+func (x *exchange) measure(n *need) *problem {
 	if n.known {
-		return
+		return nil
 	}
-	n.known, n.bound = true, &x.request.bound
-	if !n.bound.read {
-		*n.bound = readBound(x.request.body, endpoints[x.endpoint].name)
+	n.known, n.bound = true, x.weigh()
+	b := n.bound
+	if b.twice != "" {
+		return twice(b.twice)
 	}
 	context := contextLength(&x.route.Deployment)
-	n.prompt = n.bound.estimate
+	n.prompt = b.estimate
 	if context > 0 {
-		n.prompt = min(n.prompt, context)
+		n.prompt = min(n.prompt, context*b.items)
 	}
-	n.output, n.exact = n.bound.outputTokens(context, n.prompt)
-	n.promptMost = n.bound.promptMost(context)
-	n.outputMost, _ = n.bound.outputTokens(context, 0)
+	// The prompt is a guess that may be far too high: what it leaves room for is no bound.
+	n.output, n.exact = b.outputTokens(context, 0)
+	n.total = n.prompt + n.output
+	if context > 0 {
+		n.total = min(n.total, context*max(b.items, b.answers))
+	}
+	n.promptMost = b.promptMost(context)
+	return nil
+}
+
+// weigh reads what the request says about how much it consumes, while its body is there.
+func (x *exchange) weigh() *bound {
+	b := &x.request.bound
+	if engine := x.route.Deployment.Engine; !b.read || b.engine != engine {
+		*b = readBound(x.request.body, endpoints[x.endpoint].name, engine)
+	}
+	return b
 }
 
 func contextLength(d *factory.Deployment) int64 {
@@ -169,32 +187,30 @@ func contextLength(d *factory.Deployment) int64 {
 // tokens is what to book with a limit of tokens. Only what the request itself says
 // can make it one that never fits: the length of its prompt is a guess.
 func (n *need) tokens(c *Claim) {
-	prompt, output, sure := n.prompt, n.output, int64(0)
+	amount, least, sure := n.total, n.prompt+min(n.output, 1), n.output+1 // no prompt has fewer than one
 	switch c.Kind {
 	case factory.LimitInputTokens:
-		output = 0
+		amount, least, sure = n.prompt, n.prompt, 0
 	case factory.LimitOutputTokens:
-		prompt = 0
-	default:
-		sure = 1 // no prompt has fewer
+		amount, least, sure = n.output, min(n.output, 1), n.output
 	}
-	if n.exact && output+sure > c.Limit {
-		c.Amount, c.Least = prompt+output, prompt+output
+	if n.exact && sure > c.Limit {
+		c.Amount, c.Least = amount, amount
 		return
 	}
-	c.Amount = min(prompt+output, c.Limit)
+	c.Amount = min(amount, c.Limit)
 	c.Least = c.Amount
 	if !n.exact {
-		c.Least = min(c.Amount, prompt+min(output, 1))
+		c.Least = min(c.Amount, least)
 	}
 }
 
 // money is what to hold of a budget.
 func (n *need) money(m *Money, r *billing.CashRates) {
-	m.Cost = r.Most(n.promptMost, n.outputMost)
+	m.Cost = r.Most(n.promptMost, n.output)
 	m.Least = m.Cost
 	if !n.exact {
-		m.Least = r.Most(n.promptMost, min(n.outputMost, n.bound.answers))
+		m.Least = r.Most(n.promptMost, min(n.output, n.bound.answers))
 	}
 }
 

@@ -178,6 +178,9 @@ func (s *stream) write(raw []byte) error {
 	if x := s.x; !x.sent {
 		x.sent = true
 		s.lease.restore()
+		if s.running == "" || x.route.Deployment.RunningUsage != factory.LearnedYes {
+			x.weigh() // should the client leave, nobody may have said how long its prompt was
+		}
 		x.outgoing, x.request.body = nil, nil // a stream is open for long, and prompts are large
 		if !x.started {
 			x.streamHeader()
