@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,16 +13,27 @@ import (
 
 // moodyKeys knows one key, and hangs when told to.
 type moodyKeys struct {
+	mu    sync.Mutex
 	key   factory.Key
 	hangs bool
 }
 
+// is changes what the store says from now on; a question may be under way.
+func (k *moodyKeys) is(hangs bool, revoked *time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hangs, k.key.RevokedAt = hangs, revoked
+}
+
 func (k *moodyKeys) KeyByHash(ctx context.Context, _ string) (factory.Key, error) {
-	if k.hangs {
+	k.mu.Lock()
+	key, hangs := k.key, k.hangs
+	k.mu.Unlock()
+	if hangs {
 		<-ctx.Done()
 		return factory.Key{}, ctx.Err()
 	}
-	return k.key, nil
+	return key, nil
 }
 
 func (k *moodyKeys) TouchKeys(context.Context, map[string]time.Time) error { return nil }
@@ -43,7 +55,7 @@ func TestKnownKeysDoNotWaitForAStoreThatHangs(t *testing.T) {
 			return time.Since(began)
 		}
 		waits()
-		store.hangs = true
+		store.is(true, nil)
 		time.Sleep(2 * time.Second)
 		if w := waits(); w != keyPatience {
 			t.Errorf("the first request waits %s", w)
@@ -56,9 +68,8 @@ func TestKnownKeysDoNotWaitForAStoreThatHangs(t *testing.T) {
 			}
 		}
 		// Back again, a change is known as soon as a question is answered.
-		store.hangs = false
 		now := time.Now()
-		store.key.RevokedAt = &now
+		store.is(false, &now)
 		time.Sleep(storePatience + keyFresh)
 		waits()
 		synctest.Wait()
