@@ -400,7 +400,7 @@ func TestATunnelEndsWithItsCredential(t *testing.T) {
 		s.set(func() { s.away = false; change(s.gate) })
 		select {
 		case <-session.CloseChan():
-		case <-time.After(2 * time.Second):
+		case <-time.After(10 * time.Second):
 			t.Errorf("%s: its tunnel is still open", what)
 		}
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, yamux.ErrStreamReset) {

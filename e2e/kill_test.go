@@ -169,18 +169,19 @@ func killed(t *testing.T, database string, kills int) {
 }
 
 // spend uses a small budget up and stops when the next request is refused for it.
-func spend(t *testing.T, h *house, key string) {
+func spend(t *testing.T, h *house, key string) (answered int) {
 	t.Helper()
-	for range 100 {
+	for answered = range 100 {
 		_, _, err := chat(context.Background(), h.base, key, hello)
 		if err != nil {
 			if !strings.Contains(err.Error(), "insufficient_quota") {
 				t.Fatal(err)
 			}
-			return
+			return answered
 		}
 	}
 	t.Fatal("a small budget lets a hundred requests through")
+	return 0
 }
 
 // refusal sends a request that ought to be refused.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/url"
 	"os/exec"
 	"regexp"
@@ -165,9 +164,11 @@ func walk(t *testing.T, database string) {
 	})
 	v.open(strings.TrimPrefix(deployment, h.base) + "/metrics?range=15m")
 	v.must(v.page.Locator("[data-chart] canvas").First().WaitFor())
+	// The gateway sees no less than the engine's own pauses and no more than the client, whose event loop may be late.
+	least := map[string]float64{"ttft": 50, "e2e": 200}
 	for name, want := range map[string]float64{"ttft": c.TTFT, "e2e": c.E2E} {
 		shown := v.figure(name)
-		if off := math.Abs(shown - want); off > 15 && off > want/10 {
+		if shown < least[name] || shown > want+max(15, want/10) {
 			t.Errorf("the %s card says %.1f ms, the client measured %.1f ms", name, shown, want)
 		}
 		t.Logf("%s p50: card %.1f ms, client %.1f ms", name, shown, want)
@@ -184,7 +185,10 @@ func walk(t *testing.T, database string) {
 			Cost       string
 		}
 	}
-	h.get("/api/v1/usage?group=tenant", &usage)
+	h.wait("all requests are booked", func() bool {
+		h.get("/api/v1/usage?group=tenant", &usage)
+		return usage.Total.Requests >= c.Requests
+	})
 	if usage.Total.Requests != c.Requests || usage.Total.Prompt != c.Prompt || usage.Total.Completion != c.Complete {
 		t.Errorf("usage says %+v, the client counted %d requests, %d/%d tokens", usage.Total, c.Requests, c.Prompt, c.Complete)
 	}

@@ -235,6 +235,7 @@ func TestAToolThatHangsLosesNoGPU(t *testing.T) {
 	if time.Since(began) > 10*time.Second {
 		t.Error("the agent hung with it")
 	}
+	n.patience = 5 * time.Second // this one answers
 	tool(t, "echo \"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure it runs.\"; exit 9\n")
 	gpus, warnings = n.look(context.Background(), memory{})
 	if len(gpus) != 1 || gpus[0].Allocatable() || len(warnings) != 1 || !strings.Contains(warnings[0], "communicate with the NVIDIA driver") {

@@ -291,7 +291,7 @@ func TestAClientThatLeavesStopsTheEngineThroughTheTunnel(t *testing.T) {
 	leave()
 	select {
 	case <-stopped:
-	case <-time.After(2 * time.Second): // generous; the aim is a twentieth of it
+	case <-time.After(10 * time.Second): // generous; the aim is a hundredth of it
 		t.Error("the engine works on for a client that left")
 	}
 }
@@ -396,12 +396,16 @@ func TestARemovedMachineIsReachedNoMore(t *testing.T) {
 	tn.mu.Unlock()
 	removed := time.Now()
 	tn.cutShort(open)
-	if d := time.Since(removed); d > 2*time.Second {
+	if d := time.Since(removed); d > 10*time.Second {
 		t.Errorf("it took %s", d)
 	}
-	if _, err := tn.tunnels.DialReplica(t.Context(), id, "r"); err == nil {
-		t.Error("it is reached still")
-	}
+	tn.eventually("it is reached no more", func() bool { // it had several tunnels, ended one by one
+		c, err := tn.tunnels.DialReplica(t.Context(), id, "r")
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
 	tn.eventually("its agent says why", func() bool { return strings.Contains(tn.log.String(), "not known here") })
 }
 
