@@ -44,6 +44,8 @@ type Deployment struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	DeletedAt *time.Time
+	// TargetsAt is since when requests are judged by these targets.
+	TargetsAt time.Time
 	// Price is the version in force; nil only for rows read without it.
 	Price *Price
 	// LLM is the catalogue entry that is served; joined.
@@ -82,6 +84,7 @@ type DeploymentSpec struct {
 	Workload           Workload `json:"workload"`
 	TTFTTargetMS       int      `json:"ttft_target_ms,omitempty"` // 0: the workload's default
 	ITLTargetMS        int      `json:"itl_target_ms,omitempty"`
+	Objectives
 
 	// Free must be chosen; a deployment with neither prices nor Free is refused.
 	Free             bool   `json:"free,omitempty"`
@@ -140,6 +143,7 @@ func (s DeploymentSpec) Validate() FieldErrors {
 	if s.Workload != Interactive && s.Workload != Batch {
 		errs.Add("workload", "Choose interactive or batch.")
 	}
+	s.Objectives.validate(errs)
 	s.validatePrices(errs)
 	if s.SharedWithAll && len(s.Tenants) > 0 {
 		errs.Add("tenants", "Share with everybody or with named tenants, not both.")
@@ -163,28 +167,6 @@ func envPattern(name string) bool {
 		}
 	}
 	return name != ""
-}
-
-// TTFTTarget is the objective in force for a first token; zero means none.
-func (s DeploymentSpec) TTFTTarget() time.Duration {
-	if s.TTFTTargetMS > 0 {
-		return time.Duration(s.TTFTTargetMS) * time.Millisecond
-	}
-	if s.Workload == Interactive {
-		return 500 * time.Millisecond
-	}
-	return 0
-}
-
-// ITLTarget is the objective in force for the gap between tokens; zero means none.
-func (s DeploymentSpec) ITLTarget() time.Duration {
-	if s.ITLTargetMS > 0 {
-		return time.Duration(s.ITLTargetMS) * time.Millisecond
-	}
-	if s.Workload == Interactive {
-		return 250 * time.Millisecond
-	}
-	return 0
 }
 
 // SharedWith reports whether members and keys of a tenant may use the deployment.

@@ -65,15 +65,10 @@ func (g *Gateway) saveBuckets(ctx context.Context) error {
 }
 
 func (p *pendingBuckets) merge(g *Gateway) {
-	type place struct {
-		deployment, replica string
-		name                metrics.Name
-		start               int64
-	}
-	at := make(map[place]int, len(p.buckets))
+	at := make(map[metrics.Place]int, len(p.buckets))
 	kept := p.buckets[:0]
 	for _, b := range p.buckets {
-		k := place{b.DeploymentID, b.ReplicaID, b.Name, b.Start.Unix()}
+		k := b.Place()
 		if i, ok := at[k]; ok {
 			if err := kept[i].Merge(b); err != nil {
 				g.Log.Error("merge measurements", "metric", b.Name, "err", err)

@@ -45,7 +45,7 @@ func (a *Apply) Deployment(ctx context.Context, tx *store.Store, name string, sp
 	if at.old == nil {
 		d := factory.Deployment{
 			ID: factory.NewID(), Name: name, ModelID: at.llm.ID, EndpointID: at.endpoint.ID, ClusterID: at.cluster.ID,
-			DeploymentSpec: spec, Revision: 1, CreatedAt: now, UpdatedAt: now, LLM: at.llm, TenantIDs: at.tenants,
+			DeploymentSpec: spec, Revision: 1, CreatedAt: now, UpdatedAt: now, TargetsAt: now, LLM: at.llm, TenantIDs: at.tenants,
 		}
 		price.ID, price.DeploymentID, price.ValidFrom = factory.NewID(), d.ID, now
 		d.Price = &price
@@ -58,6 +58,9 @@ func (a *Apply) Deployment(ctx context.Context, tx *store.Store, name string, sp
 	}
 	if restart {
 		d.Revision++
+	}
+	if !spec.SameTargets(d.DeploymentSpec) {
+		d.TargetsAt = now // what was judged before stays judged
 	}
 	d.DeploymentSpec, d.ModelID, d.EndpointID, d.ClusterID = spec, at.llm.ID, at.endpoint.ID, at.cluster.ID
 	d.LLM, d.TenantIDs, d.UpdatedAt = at.llm, at.tenants, now
@@ -200,7 +203,7 @@ func tenantIDs(ctx context.Context, tx *store.Store, errs factory.FieldErrors, n
 func sameDeployment(d factory.Deployment, spec factory.DeploymentSpec, price factory.Price, at placing) bool {
 	return d.EndpointID == at.endpoint.ID && d.ModelID == at.llm.ID && d.ClusterID == at.cluster.ID &&
 		d.Replicas == spec.Replicas && d.Limits.WithDefaults() == spec.Limits && d.ReplicaConcurrency == spec.ReplicaConcurrency && d.Workload == spec.Workload &&
-		d.TTFTTargetMS == spec.TTFTTargetMS && d.ITLTargetMS == spec.ITLTargetMS &&
+		d.TTFTTargetMS == spec.TTFTTargetMS && d.ITLTargetMS == spec.ITLTargetMS && d.Objectives == spec.Objectives &&
 		d.SharedWithAll == spec.SharedWithAll && sameSet(d.TenantIDs, at.tenants) &&
 		d.Price != nil && price.Same(*d.Price)
 }

@@ -125,7 +125,7 @@ func (h *Metrics) panels(ctx context.Context, d factory.Deployment, w metrics.Wi
 			Metric: m, Series: series[m.Name], Previous: previous[m.Name],
 			Objective: slo.ObjectiveOf(d.DeploymentSpec, m.Name),
 		}
-		if m.Shape() == metrics.Gauge && p.Series.Summary.N == 0 {
+		if m.Shape == metrics.Gauge && p.Series.Summary.N == 0 {
 			if p.Absent, err = h.absent(ctx, d, m, series[metrics.E2E].Summary.N > 0); err != nil {
 				return nil, err
 			}

@@ -16,14 +16,24 @@ type Recorder struct {
 
 type cellKey struct {
 	deployment, replica string
+	tenant, key         string
 	name                Name
 	start               int64 // unix seconds of the finest step
+}
+
+// Of says whose an observation is: of which replica of which deployment, and, when it
+// is kept for one key, of whose.
+type Of struct {
+	Deployment, Replica string
+	Tenant, Key         string
 }
 
 type cell struct {
 	mu     sync.Mutex
 	bucket Bucket
-	sketch *Sketch // nil unless the metric is a latency
+	sketch *Sketch // nil unless the metric is a distribution
+	// histogram is an engine's, when the metric is one.
+	histogram Histogram
 	// flushed is set when the cell was handed out: an observation that found it
 	// before and comes after must take a new one, or it would be lost.
 	flushed bool
@@ -32,29 +42,68 @@ type cell struct {
 // Observe records value n times at time t. For latencies the value is in
 // milliseconds; for counters it is the increase.
 func (r *Recorder) Observe(t time.Time, deployment, replica string, name Name, value float64, n int) {
+	r.ObserveOf(t, Of{Deployment: deployment, Replica: replica}, name, value, n)
+}
+
+// ObserveOf is Observe of one key's requests.
+func (r *Recorder) ObserveOf(t time.Time, of Of, name Name, value float64, n int) {
 	if n < 1 {
 		return
 	}
+	r.into(t, of, name, func(c *cell) { c.add(value, n) })
+}
+
+// ObservePeak is Observe of a gauge whose parts, such as an engine's ranks, differ:
+// their average, and the highest.
+func (r *Recorder) ObservePeak(t time.Time, of Of, name Name, average, peak float64) {
+	r.into(t, of, name, func(c *cell) {
+		if math.IsNaN(peak) || math.IsInf(peak, 0) {
+			peak = average
+		}
+		if c.add(average, 1) && peak > c.bucket.Max {
+			c.bucket.Max = peak
+		}
+	})
+}
+
+// ObserveHistogram records what an engine's histogram grew by, in milliseconds.
+func (r *Recorder) ObserveHistogram(t time.Time, of Of, name Name, grown Histogram) {
+	if !(grown.Count > 0) || !amount(grown.Sum) || ShapeOf(name) != Bucketed {
+		return
+	}
+	r.into(t, of, name, func(c *cell) {
+		if c.bucket.Count > 0 {
+			grown = c.histogram.Add(grown)
+		}
+		c.histogram, c.bucket.Count, c.bucket.Sum = grown, grown.Count, grown.Sum
+	})
+}
+
+// into finds the cell of an observation and fills it under its lock.
+func (r *Recorder) into(t time.Time, of Of, name Name, fill func(*cell)) {
 	step := Resolutions[0].Step
 	start := t.UTC().Truncate(step)
-	k := cellKey{deployment, replica, name, start.Unix()}
-	for !r.cell(k, start, step).add(value, n) {
+	k := cellKey{of.Deployment, of.Replica, of.Tenant, of.Key, name, start.Unix()}
+	for {
+		c := r.cell(k, start, step)
+		c.mu.Lock()
+		if !c.flushed {
+			fill(c)
+			c.mu.Unlock()
+			return
+		}
+		c.mu.Unlock()
 	}
 }
 
-// add reports false when the cell was flushed and the observation has to go elsewhere.
+// add reports false for a value that is none.
 func (c *cell) add(value float64, n int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.flushed {
+	// One NaN would make the sum of the whole bucket NaN.
+	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return false
 	}
-	// Refused, not retried: one NaN would make the sum of the whole bucket NaN.
-	if math.IsNaN(value) || math.IsInf(value, 0) {
-		return true
-	}
 	if c.sketch != nil && c.sketch.Add(value, float64(n)) != nil {
-		return true // not a duration
+		return false // not a duration
 	}
 	if c.bucket.Count == 0 || value > c.bucket.Max {
 		c.bucket.Max = value
@@ -76,8 +125,8 @@ func (r *Recorder) cell(k cellKey, start time.Time, step time.Duration) *cell {
 	if c = r.cells[k]; c != nil {
 		return c
 	}
-	c = &cell{bucket: Bucket{DeploymentID: k.deployment, ReplicaID: k.replica, Name: k.name, Step: step, Start: start}}
-	if ShapeOf(k.name) == Latency {
+	c = &cell{bucket: Bucket{DeploymentID: k.deployment, ReplicaID: k.replica, TenantID: k.tenant, KeyID: k.key, Name: k.name, Step: step, Start: start}}
+	if ShapeOf(k.name) == Distribution {
 		c.sketch = NewSketch()
 	}
 	if r.cells == nil {
@@ -100,8 +149,11 @@ func (r *Recorder) Flush() []Bucket {
 		c.flushed = true
 		if c.bucket.Count > 0 {
 			b := c.bucket
-			if c.sketch != nil {
+			switch {
+			case c.sketch != nil:
 				b.Sketch = c.sketch.Encode()
+			case ShapeOf(b.Name) == Bucketed:
+				b.Sketch = c.histogram.Encode()
 			}
 			out = append(out, b)
 		}

@@ -68,25 +68,29 @@ func (w Window) Previous() Window {
 // Series is one metric over the steps of a window, and its summary over the whole.
 // A step without samples has nil values: a gap, not a zero.
 type Series struct {
-	Name    Name
-	Window  Window
-	Times   []time.Time // start of each step
-	N       []float64
-	Q       [][]*float64 // latencies: one row per entry of Percentiles
-	Average []*float64   // gauges
-	Peak    []*float64
-	Sum     []*float64 // counters
-	Summary Summary
+	Name   Name
+	Window Window
+	Times  []time.Time // start of each step
+	N      []float64
+	Q      [][]*float64 // distributions: one row per entry of Percentiles
+	// Estimates are an engine's histogram's, one row per entry of Percentiles.
+	Estimates [][]Estimate
+	Average   []*float64 // gauges; the mean of distributions and histograms
+	Peak      []*float64
+	Sum       []*float64 // counters
+	Summary   Summary
 }
 
 // Summary is a metric over a whole window.
 type Summary struct {
-	N       float64
-	Q       []*float64 // latencies: one per entry of Percentiles
-	Average *float64   // gauges
-	Peak    *float64
-	Sum     float64 // counters
-	sketch  *Sketch
+	N         float64
+	Q         []*float64 // distributions: one per entry of Percentiles
+	Estimates []Estimate // histograms: one per entry of Percentiles
+	Average   *float64   // gauges; the mean of distributions and histograms
+	Peak      *float64
+	Sum       float64 // counters; of distributions and histograms the sum of all values
+	sketch    *Sketch
+	histogram Histogram
 }
 
 // Above is how many of the window's samples lie above a bound.
@@ -96,6 +100,9 @@ func (s Summary) Above(bound float64) float64 {
 	}
 	return s.sketch.CountAbove(bound)
 }
+
+// Histogram is an engine's, over the whole window.
+func (s Summary) Histogram() Histogram { return s.histogram }
 
 // SeriesOf merges buckets, from any replicas and in any order, into the steps of
 // a window. Percentiles come from merged sketches and are never averaged.
@@ -107,9 +114,10 @@ func SeriesOf(name Name, w Window, buckets []Bucket) (Series, error) {
 	}
 	merged := make([]Bucket, n)
 	sketches := make([]*Sketch, n)
+	histograms := make([]Histogram, n)
 	whole := Bucket{Name: name}
 	shape := ShapeOf(name)
-	if shape == Latency {
+	if shape == Distribution {
 		s.Summary.sketch = NewSketch()
 	}
 	for _, b := range buckets {
@@ -117,13 +125,23 @@ func SeriesOf(name Name, w Window, buckets []Bucket) (Series, error) {
 			continue
 		}
 		i := int(b.Start.Sub(w.From) / w.Step)
-		if shape == Latency {
+		if shape == Distribution {
 			if sketches[i] == nil {
 				sketches[i] = NewSketch()
 			}
 			if err := sketches[i].MergeEncoded(b.Sketch); err != nil {
 				return Series{}, fmt.Errorf("read sketch of %s at %s: %w", name, b.Start, err)
 			}
+		}
+		if shape == Bucketed {
+			h, err := DecodeHistogram(b.Sketch)
+			if err != nil {
+				return Series{}, fmt.Errorf("read histogram of %s at %s: %w", name, b.Start, err)
+			}
+			if merged[i].Count > 0 {
+				h = histograms[i].Add(h)
+			}
+			histograms[i] = h
 		}
 		b.Sketch = nil
 		merged[i].Name = name
@@ -138,8 +156,15 @@ func SeriesOf(name Name, w Window, buckets []Bucket) (Series, error) {
 	for i := range merged {
 		s.N[i] = merged[i].Count
 	}
+	if shape != Counter {
+		s.Average = make([]*float64, n)
+		for i, b := range merged {
+			s.Average[i] = mean(b)
+		}
+		s.Summary.Average = mean(whole)
+	}
 	switch shape {
-	case Latency:
+	case Distribution:
 		s.Q = make([][]*float64, len(Percentiles))
 		for p := range s.Q {
 			s.Q[p] = make([]*float64, n)
@@ -159,15 +184,17 @@ func SeriesOf(name Name, w Window, buckets []Bucket) (Series, error) {
 		for p, v := range s.Summary.sketch.Quantiles(Percentiles) {
 			s.Summary.Q[p] = &v
 		}
+	case Bucketed:
+		s.estimate(histograms, merged)
 	case Gauge:
-		s.Average, s.Peak = make([]*float64, n), make([]*float64, n)
+		s.Peak = make([]*float64, n)
 		for i, b := range merged {
 			if b.Count > 0 {
-				s.Average[i], s.Peak[i] = ptr(b.Sum/b.Count), ptr(b.Max)
+				s.Peak[i] = ptr(b.Max)
 			}
 		}
 		if whole.Count > 0 {
-			s.Summary.Average, s.Summary.Peak = ptr(whole.Sum/whole.Count), ptr(whole.Max)
+			s.Summary.Peak = ptr(whole.Max)
 		}
 	case Counter:
 		s.Sum = make([]*float64, n)
@@ -178,6 +205,38 @@ func SeriesOf(name Name, w Window, buckets []Bucket) (Series, error) {
 		}
 	}
 	return s, nil
+}
+
+// estimate reads the percentiles of histograms, of each step and of the sum of all.
+func (s *Series) estimate(histograms []Histogram, merged []Bucket) {
+	s.Estimates = make([][]Estimate, len(Percentiles))
+	for p := range s.Estimates {
+		s.Estimates[p] = make([]Estimate, len(histograms))
+	}
+	seen := false
+	for i, h := range histograms {
+		if merged[i].Count == 0 {
+			continue
+		}
+		for p, q := range Percentiles {
+			s.Estimates[p][i] = h.Quantile(q)
+		}
+		if seen {
+			h = s.Summary.histogram.Add(h)
+		}
+		s.Summary.histogram, seen = h, true
+	}
+	s.Summary.Estimates = make([]Estimate, len(Percentiles))
+	for p, q := range Percentiles {
+		s.Summary.Estimates[p] = s.Summary.histogram.Quantile(q)
+	}
+}
+
+func mean(b Bucket) *float64 {
+	if b.Count > 0 {
+		return ptr(b.Sum / b.Count)
+	}
+	return nil
 }
 
 func ptr(v float64) *float64 { return &v }

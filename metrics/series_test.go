@@ -110,7 +110,7 @@ func TestStepWithoutSamplesIsAGapNotZero(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := s.Q
-		if ShapeOf(name) != Latency {
+		if ShapeOf(name) != Distribution {
 			lines = [][]*float64{s.Average, s.Peak}
 		}
 		if ShapeOf(name) == Counter {

@@ -10,13 +10,13 @@ import (
 
 const deploymentColumns = `id, name, model_id, endpoint_id, cluster_id, public_name, engine, address, engine_args, engine_env,
 	gpu, gpu_count, replicas, context_length, prefix_caching, limits, replica_concurrency, workload, ttft_target_ms, itl_target_ms,
-	shared_with_all, stopped, asleep, running_usage, revision, created_at, updated_at`
+	shared_with_all, stopped, asleep, running_usage, revision, created_at, updated_at, objectives, targets_at`
 
 // selectDeployments reads live deployments with the names that their spec holds,
 // the model and the newest version of the price.
 const selectDeployments = `SELECT d.id, d.name, d.model_id, d.endpoint_id, d.cluster_id, d.public_name, d.engine, d.address, d.engine_args, d.engine_env,
 	d.gpu, d.gpu_count, d.replicas, d.context_length, d.prefix_caching, d.limits, d.replica_concurrency, d.workload, d.ttft_target_ms, d.itl_target_ms,
-	d.shared_with_all, d.stopped, d.asleep, d.running_usage, d.revision, d.created_at, d.updated_at, e.name, c.name,
+	d.shared_with_all, d.stopped, d.asleep, d.running_usage, d.revision, d.created_at, d.updated_at, d.objectives, d.targets_at, e.name, c.name,
 	` + selectedPrice + `, ` + selectedLLM + `
 	FROM deployments d
 	JOIN endpoints e ON e.id = d.endpoint_id
@@ -30,7 +30,7 @@ func scanDeployment(r row) (factory.Deployment, error) {
 	d := factory.Deployment{Price: &factory.Price{}}
 	dest := []any{&d.ID, &d.Name, &d.ModelID, &d.EndpointID, &d.ClusterID, &d.PublicName, &d.Engine, &d.Address, asJSON(&d.EngineArgs), asJSON(&d.EngineEnv),
 		&d.GPU, &d.GPUCount, &d.Replicas, &d.ContextLength, &d.PrefixCaching, asJSON(&d.Limits), &d.ReplicaConcurrency, &d.Workload, &d.TTFTTargetMS, &d.ITLTargetMS,
-		&d.SharedWithAll, &d.Stopped, &d.Asleep, &d.RunningUsage, &d.Revision, asTime(&d.CreatedAt), asTime(&d.UpdatedAt), &d.Endpoint, &d.Cluster}
+		&d.SharedWithAll, &d.Stopped, &d.Asleep, &d.RunningUsage, &d.Revision, asTime(&d.CreatedAt), asTime(&d.UpdatedAt), asJSON(&d.Objectives), asTime(&d.TargetsAt), &d.Endpoint, &d.Cluster}
 	dest = append(dest, priceDest(d.Price)...)
 	dest = append(dest, llmDest(&d.LLM)...)
 	if err := r.Scan(dest...); err != nil {
@@ -147,7 +147,7 @@ func (s *Store) CreateDeployment(ctx context.Context, d factory.Deployment) erro
 		err := tx.exec(ctx, "deployment", taken(d), insert("deployments", deploymentColumns),
 			d.ID, d.Name, d.ModelID, d.EndpointID, d.ClusterID, d.PublicName, d.Engine, d.Address, toJSON(d.EngineArgs), toJSON(d.EngineEnv),
 			d.GPU, d.GPUCount, d.Replicas, d.ContextLength, d.PrefixCaching, toJSON(d.Limits.WithDefaults()), d.ReplicaConcurrency, d.Workload, d.TTFTTargetMS, d.ITLTargetMS,
-			d.SharedWithAll, d.Stopped, d.Asleep, d.RunningUsage, d.Revision, micros(d.CreatedAt), micros(d.UpdatedAt))
+			d.SharedWithAll, d.Stopped, d.Asleep, d.RunningUsage, d.Revision, micros(d.CreatedAt), micros(d.UpdatedAt), toJSON(d.Objectives), micros(d.TargetsAt))
 		if err != nil {
 			return err
 		}
@@ -171,10 +171,11 @@ func (s *Store) SaveDeployment(ctx context.Context, d factory.Deployment) error 
 		err := tx.change(ctx, "deployment", noDeployment, taken(d),
 			`UPDATE deployments SET name = ?, model_id = ?, endpoint_id = ?, cluster_id = ?, public_name = ?, engine = ?, address = ?, engine_args = ?, engine_env = ?,
 			gpu = ?, gpu_count = ?, replicas = ?, context_length = ?, prefix_caching = ?, limits = ?, replica_concurrency = ?, workload = ?, ttft_target_ms = ?, itl_target_ms = ?,
-			shared_with_all = ?, running_usage = CASE WHEN revision = ? THEN running_usage ELSE '' END, revision = ?, updated_at = ? WHERE id = ? AND deleted_at IS NULL`,
+			shared_with_all = ?, running_usage = CASE WHEN revision = ? THEN running_usage ELSE '' END, revision = ?, updated_at = ?, objectives = ?, targets_at = ?
+			WHERE id = ? AND deleted_at IS NULL`,
 			d.Name, d.ModelID, d.EndpointID, d.ClusterID, d.PublicName, d.Engine, d.Address, toJSON(d.EngineArgs), toJSON(d.EngineEnv),
 			d.GPU, d.GPUCount, d.Replicas, d.ContextLength, d.PrefixCaching, toJSON(d.Limits.WithDefaults()), d.ReplicaConcurrency, d.Workload, d.TTFTTargetMS, d.ITLTargetMS,
-			d.SharedWithAll, d.Revision, d.Revision, micros(d.UpdatedAt), d.ID)
+			d.SharedWithAll, d.Revision, d.Revision, micros(d.UpdatedAt), toJSON(d.Objectives), micros(d.TargetsAt), d.ID)
 		if err != nil {
 			return err
 		}

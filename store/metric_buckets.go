@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -11,27 +10,16 @@ import (
 	"tokenfactory/metrics"
 )
 
-const bucketKey = `deployment_id, step_s, name, start_us, replica_id`
+const bucketKey = `deployment_id, tenant_id, step_s, name, start_us, key_id, replica_id`
 
 const bucketColumns = bucketKey + `, count, sum, max, sketch`
 
 func scanBucket(r row) (metrics.Bucket, error) {
 	var b metrics.Bucket
 	var step int64
-	err := r.Scan(&b.DeploymentID, &step, &b.Name, asTime(&b.Start), &b.ReplicaID, &b.Count, &b.Sum, &b.Max, &b.Sketch)
+	err := r.Scan(&b.DeploymentID, &b.TenantID, &step, &b.Name, asTime(&b.Start), &b.KeyID, &b.ReplicaID, &b.Count, &b.Sum, &b.Max, &b.Sketch)
 	b.Step = time.Duration(step) * time.Second
 	return b, err
-}
-
-// bucketPlace identifies a bucket among all.
-type bucketPlace struct {
-	deployment, replica string
-	name                metrics.Name
-	step, start         int64
-}
-
-func placeOf(b metrics.Bucket) bucketPlace {
-	return bucketPlace{b.DeploymentID, b.ReplicaID, b.Name, stepOf(b), b.Start.UnixMicro()}
 }
 
 func stepOf(b metrics.Bucket) int64 { return int64(b.Step / time.Second) }
@@ -39,14 +27,11 @@ func stepOf(b metrics.Bucket) int64 { return int64(b.Step / time.Second) }
 // sortBuckets puts buckets into the order of their primary key. Everybody locks in
 // this order, so that nobody waits in a circle.
 func sortBuckets(buckets []metrics.Bucket) {
-	slices.SortFunc(buckets, func(a, b metrics.Bucket) int {
-		return cmp.Or(strings.Compare(a.DeploymentID, b.DeploymentID), cmp.Compare(a.Step, b.Step), cmp.Compare(a.Name, b.Name),
-			a.Start.Compare(b.Start), strings.Compare(a.ReplicaID, b.ReplicaID))
-	})
+	slices.SortFunc(buckets, func(a, b metrics.Bucket) int { return a.Place().Compare(b.Place()) })
 }
 
 // Buckets reads the buckets of one resolution that begin in from ≤ t < to, by
-// metric and time.
+// metric and time, of everybody's requests.
 func (s *Store) Buckets(ctx context.Context, deploymentID string, step time.Duration, names []metrics.Name, from, to time.Time) ([]metrics.Bucket, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -57,7 +42,7 @@ func (s *Store) Buckets(ctx context.Context, deploymentID string, step time.Dura
 	}
 	args = append(args, micros(from), micros(to))
 	return all(ctx, s, s.r, "metric", scanBucket, `SELECT `+bucketColumns+` FROM metric_buckets
-		WHERE deployment_id = ? AND step_s = ? AND name IN `+rowsOf(1, len(names))+` AND start_us >= ? AND start_us < ?
+		WHERE deployment_id = ? AND tenant_id = '' AND step_s = ? AND name IN `+rowsOf(1, len(names))+` AND start_us >= ? AND start_us < ?
 		ORDER BY name, start_us, replica_id`, args...)
 }
 
@@ -66,7 +51,7 @@ func (s *Store) LastBucketAt(ctx context.Context, deploymentID string, name metr
 	for _, r := range metrics.Resolutions {
 		var last *time.Time
 		_, err := one(ctx, s, s.r, "metric", "", func(r row) (bool, error) { return true, r.Scan(asOptTime(&last)) },
-			`SELECT MAX(start_us) FROM metric_buckets WHERE deployment_id = ? AND step_s = ? AND name = ?`,
+			`SELECT MAX(start_us) FROM metric_buckets WHERE deployment_id = ? AND tenant_id = '' AND step_s = ? AND name = ?`,
 			deploymentID, int64(r.Step/time.Second), name)
 		if err != nil {
 			return time.Time{}, err
@@ -92,7 +77,7 @@ func (s *Store) MergeBuckets(ctx context.Context, buckets []metrics.Bucket) erro
 // refused here: kept, it would refuse everything that comes after it.
 func spread(buckets []metrics.Bucket) ([]metrics.Bucket, error) {
 	for _, b := range buckets {
-		if err := metrics.NewSketch().MergeEncoded(b.Sketch); err != nil {
+		if err := b.CheckSketch(); err != nil {
 			return nil, unreadable(err)
 		}
 	}
@@ -113,7 +98,7 @@ func (s *Store) mergeSpread(ctx context.Context, buckets []metrics.Bucket) error
 	sortBuckets(buckets)
 	var plain, sketched []metrics.Bucket
 	for _, b := range buckets {
-		if len(b.Sketch) > 0 || metrics.ShapeOf(b.Name) == metrics.Latency {
+		if len(b.Sketch) > 0 {
 			sketched = append(sketched, b)
 		} else {
 			plain = append(plain, b)
@@ -139,7 +124,7 @@ func (s *Store) mergeSpread(ctx context.Context, buckets []metrics.Bucket) error
 // addPlain merges gauges and counters, which the database can do by itself.
 func (s *Store) addPlain(ctx context.Context, buckets []metrics.Bucket) error {
 	return inChunks(buckets, func(part []metrics.Bucket) error {
-		return s.exec(ctx, "metric", nil, `INSERT INTO metric_buckets (`+bucketColumns+`) VALUES `+rowsOf(len(part), 9)+`
+		return s.exec(ctx, "metric", nil, `INSERT INTO metric_buckets (`+bucketColumns+`) VALUES `+rowsOf(len(part), 11)+`
 			ON CONFLICT (`+bucketKey+`) DO UPDATE SET
 			max = CASE WHEN excluded.count > 0 AND (metric_buckets.count = 0 OR excluded.max > metric_buckets.max) THEN excluded.max ELSE metric_buckets.max END,
 			count = metric_buckets.count + excluded.count,
@@ -149,21 +134,24 @@ func (s *Store) addPlain(ctx context.Context, buckets []metrics.Bucket) error {
 
 // insertNew writes the buckets whose place is free and returns the others.
 func (s *Store) insertNew(ctx context.Context, buckets []metrics.Bucket) ([]metrics.Bucket, error) {
-	inserted := map[bucketPlace]bool{}
+	inserted := map[metrics.Place]bool{}
 	err := inChunks(buckets, func(part []metrics.Bucket) error {
-		places, err := all(ctx, s, s.q, "metric", scanPlace, `INSERT INTO metric_buckets (`+bucketColumns+`) VALUES `+rowsOf(len(part), 9)+`
+		places, err := all(ctx, s, s.q, "metric", scanPlace, `INSERT INTO metric_buckets (`+bucketColumns+`) VALUES `+rowsOf(len(part), 11)+`
 			ON CONFLICT (`+bucketKey+`) DO NOTHING RETURNING `+bucketKey, bucketArgs(part)...)
 		for _, p := range places {
 			inserted[p] = true
 		}
 		return err
 	})
-	return slices.DeleteFunc(slices.Clone(buckets), func(b metrics.Bucket) bool { return inserted[placeOf(b)] }), err
+	return slices.DeleteFunc(slices.Clone(buckets), func(b metrics.Bucket) bool { return inserted[b.Place()] }), err
 }
 
-func scanPlace(r row) (bucketPlace, error) {
-	var p bucketPlace
-	return p, r.Scan(&p.deployment, &p.step, &p.name, &p.start, &p.replica)
+func scanPlace(r row) (metrics.Place, error) {
+	var p metrics.Place
+	var step int64
+	err := r.Scan(&p.DeploymentID, &p.TenantID, &step, &p.Name, &p.Start, &p.KeyID, &p.ReplicaID)
+	p.Step = time.Duration(step) * time.Second
+	return p, err
 }
 
 // addSketched merges buckets into those that are kept, and returns those whose
@@ -172,22 +160,22 @@ func (s *Store) addSketched(ctx context.Context, buckets []metrics.Bucket) (gone
 	err = inChunks(buckets, func(part []metrics.Bucket) error {
 		var key []any
 		for _, b := range part {
-			key = append(key, b.DeploymentID, stepOf(b), b.Name, b.Start.UnixMicro(), b.ReplicaID)
+			key = append(key, b.DeploymentID, b.TenantID, stepOf(b), b.Name, b.Start.UnixMicro(), b.KeyID, b.ReplicaID)
 		}
 		// PostgreSQL takes parameters in VALUES for text, unless told.
-		places := strings.ReplaceAll(rowsOf(len(part), 5), `(?,?,?,?,?)`, `(?,CAST(? AS BIGINT),?,CAST(? AS BIGINT),?)`)
+		places := strings.ReplaceAll(rowsOf(len(part), 7), `(?,?,?,?,?,?,?)`, `(?,?,CAST(? AS BIGINT),?,CAST(? AS BIGINT),?,?)`)
 		kept, err := all(ctx, s, s.q, "metric", scanBucket, `SELECT `+bucketColumns+` FROM metric_buckets
 			WHERE (`+bucketKey+`) IN (VALUES `+places+`) ORDER BY `+bucketKey+s.forUpdate("metric_buckets"), key...)
 		if err != nil {
 			return err
 		}
-		at := map[bucketPlace]metrics.Bucket{}
+		at := map[metrics.Place]metrics.Bucket{}
 		for _, b := range kept {
-			at[placeOf(b)] = b
+			at[b.Place()] = b
 		}
 		var merged []metrics.Bucket
 		for _, b := range part {
-			old, ok := at[placeOf(b)]
+			old, ok := at[b.Place()]
 			if !ok {
 				gone = append(gone, b)
 				continue
@@ -198,7 +186,7 @@ func (s *Store) addSketched(ctx context.Context, buckets []metrics.Bucket) (gone
 			merged = append(merged, old)
 		}
 		return inChunks(merged, func(part []metrics.Bucket) error {
-			return s.exec(ctx, "metric", nil, `INSERT INTO metric_buckets (`+bucketColumns+`) VALUES `+rowsOf(len(part), 9)+`
+			return s.exec(ctx, "metric", nil, `INSERT INTO metric_buckets (`+bucketColumns+`) VALUES `+rowsOf(len(part), 11)+`
 				ON CONFLICT (`+bucketKey+`) DO UPDATE SET count = excluded.count, sum = excluded.sum, max = excluded.max, sketch = excluded.sketch`,
 				bucketArgs(part)...)
 		})
@@ -207,9 +195,9 @@ func (s *Store) addSketched(ctx context.Context, buckets []metrics.Bucket) (gone
 }
 
 func bucketArgs(buckets []metrics.Bucket) []any {
-	args := make([]any, 0, 9*len(buckets))
+	args := make([]any, 0, 11*len(buckets))
 	for _, b := range buckets {
-		args = append(args, b.DeploymentID, stepOf(b), b.Name, b.Start.UnixMicro(), b.ReplicaID, b.Count, b.Sum, b.Max, b.Sketch)
+		args = append(args, b.DeploymentID, b.TenantID, stepOf(b), b.Name, b.Start.UnixMicro(), b.KeyID, b.ReplicaID, b.Count, b.Sum, b.Max, b.Sketch)
 	}
 	return args
 }
@@ -224,7 +212,7 @@ func (s *Store) BackfillBuckets(ctx context.Context, buckets []metrics.Bucket) e
 		n := min(len(buckets), 16*maxRows)
 		err := s.InTx(ctx, func(tx *Store) error {
 			return inChunks(buckets[:n], func(part []metrics.Bucket) error {
-				return tx.exec(ctx, "metric", nil, `INSERT INTO metric_buckets (`+bucketColumns+`) VALUES `+rowsOf(len(part), 9)+`
+				return tx.exec(ctx, "metric", nil, `INSERT INTO metric_buckets (`+bucketColumns+`) VALUES `+rowsOf(len(part), 11)+`
 					ON CONFLICT (`+bucketKey+`) DO NOTHING`, bucketArgs(part)...)
 			})
 		})

@@ -42,7 +42,7 @@ func percent(label string, v *float64) reading {
 // readings are a summary's figures; the first is the big one.
 func (p Panel) readings() []reading {
 	s := p.Series.Summary
-	if p.Metric.Shape() == metrics.Gauge {
+	if p.Metric.Shape == metrics.Gauge {
 		var spread *float64
 		if s.Average != nil && s.Peak != nil {
 			d := *s.Peak - *s.Average
@@ -63,7 +63,7 @@ func (p Panel) readings() []reading {
 
 // spark are the values of the card's tiny line.
 func (p Panel) spark() []*float64 {
-	if p.Metric.Shape() == metrics.Gauge {
+	if p.Metric.Shape == metrics.Gauge {
 		return p.Series.Average
 	}
 	if len(p.Series.Q) == 0 {
@@ -80,13 +80,13 @@ func (p Panel) samples() string {
 // few reports whether a p99 rests on so few samples that one more could move it far.
 func (p Panel) few() bool {
 	n := p.Series.Summary.N
-	return p.Metric.Shape() == metrics.Latency && n > 0 && n < metrics.FewSamples
+	return p.Metric.Shape == metrics.Distribution && n > 0 && n < metrics.FewSamples
 }
 
 // judgement says how the window stands against the objective.
 func (p Panel) judgement() remark {
 	j := slo.Judge(p.Objective, p.Series.Summary)
-	if p.Metric.Shape() == metrics.Gauge && p.Objective != nil {
+	if p.Metric.Shape == metrics.Gauge && p.Objective != nil {
 		bound := plain(p.Objective.Bound*100) + nbsp + "%"
 		switch j.State {
 		case slo.Met:
@@ -140,7 +140,7 @@ func (p Panel) trend(span string) remark {
 		return remark{Tone: ui.Plain, Icon: "none", Text: "Nothing to compare"}
 	case then.N == 0:
 		return remark{Tone: ui.Plain, Icon: "none", Text: "Nothing in the " + before}
-	case p.Metric.Shape() == metrics.Gauge:
+	case p.Metric.Shape == metrics.Gauge:
 		return pointsTrend((*now.Average-*then.Average)*100, before)
 	case now.N < leastToCompare || then.N < leastToCompare:
 		return remark{Tone: ui.Plain, Icon: "none", Text: "Too few samples to compare"}

@@ -19,7 +19,7 @@ type row struct {
 // heads are the table's columns after the time.
 func (p Panel) heads() []ui.Column {
 	out := []ui.Column{{Label: "From"}}
-	if p.Metric.Shape() == metrics.Gauge {
+	if p.Metric.Shape == metrics.Gauge {
 		return append(out, ui.Column{Label: "Average", Num: true}, ui.Column{Label: "Peak", Num: true}, ui.Column{Label: "Spread", Num: true}, ui.Column{Label: "Samples", Num: true})
 	}
 	return append(out, ui.Column{Label: "p50", Num: true}, ui.Column{Label: "p90", Num: true}, ui.Column{Label: "p95", Num: true},
@@ -41,7 +41,7 @@ func (p Panel) rows() []row {
 		}
 		out = append(out, row{
 			From: from, To: from.Add(p.Series.Window.Step), Readings: p.step(i), Samples: ui.Count(int64(p.Series.N[i] + 0.5)),
-			Few: p.Metric.Shape() == metrics.Latency && p.Series.N[i] < metrics.FewSamples,
+			Few: p.Metric.Shape == metrics.Distribution && p.Series.N[i] < metrics.FewSamples,
 		})
 	}
 	return out
@@ -50,7 +50,7 @@ func (p Panel) rows() []row {
 // step are the figures of one step.
 func (p Panel) step(i int) []reading {
 	one := Panel{Metric: p.Metric}
-	if p.Metric.Shape() == metrics.Gauge {
+	if p.Metric.Shape == metrics.Gauge {
 		one.Series.Summary.Average, one.Series.Summary.Peak = p.Series.Average[i], p.Series.Peak[i]
 		return one.readings()
 	}

@@ -41,7 +41,7 @@ type Panel struct {
 // traffic reports whether any request was measured in the window.
 func (t Tab) traffic() bool {
 	for _, p := range t.Panels {
-		if p.Metric.Shape() == metrics.Latency && p.Series.Summary.N > 0 {
+		if p.Metric.Shape == metrics.Distribution && p.Series.Summary.N > 0 {
 			return true
 		}
 	}
@@ -73,14 +73,14 @@ func (p Panel) id() string { return "chart-" + string(p.Metric.Name) }
 
 func (p Panel) label(span string) string {
 	lines := "p50, p90, p95 and p99"
-	if p.Metric.Shape() == metrics.Gauge {
+	if p.Metric.Shape == metrics.Gauge {
 		lines = "average, peak and the spread between them"
 	}
 	return p.Metric.Long + " over " + span + ": " + lines + ". The table view has the same numbers."
 }
 
 func (p Panel) option() charts.Option {
-	if p.Metric.Shape() == metrics.Gauge {
+	if p.Metric.Shape == metrics.Gauge {
 		return charts.Gauge(p.Series, p.line(100))
 	}
 	return charts.Latency(p.Series, p.line(1))
@@ -91,7 +91,7 @@ func (p Panel) promise() string {
 	switch {
 	case p.Objective == nil:
 		return ""
-	case p.Metric.Shape() == metrics.Gauge:
+	case p.Metric.Shape == metrics.Gauge:
 		return "limit" + nbsp + plain(p.Objective.Bound*100) + nbsp + "%"
 	}
 	return "objective: " + plain(p.Objective.Share*100) + nbsp + "% within" + nbsp + joined(p.Objective.Bound)
@@ -103,7 +103,7 @@ func (p Panel) line(scale float64) *charts.Objective {
 		return nil
 	}
 	o := charts.Objective{Value: p.Objective.Bound * scale}
-	if p.Metric.Shape() == metrics.Gauge {
+	if p.Metric.Shape == metrics.Gauge {
 		o.Label = "limit " + plain(o.Value) + " %"
 	} else {
 		o.Label = "objective " + ui.MillisText(o.Value)
