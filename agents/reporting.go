@@ -178,6 +178,8 @@ func unfit(b metrics.Bucket, deploymentOf map[string]string, now time.Time) stri
 	switch {
 	case !ours || deployment != b.DeploymentID:
 		return "replica " + b.ReplicaID + " of deployment " + b.DeploymentID + " is not one of this machine"
+	case b.TenantID != "" || b.KeyID != "":
+		return "it says whose requests it is of, which only the gateway knows"
 	case b.Start.After(now.Add(toleratedSkew)) || b.Start.Before(now.Add(-oldest)):
 		return "its time " + b.Start.Format(time.RFC3339) + " cannot be: the machine's clock was set meanwhile"
 	}

@@ -50,10 +50,11 @@ type exchange struct {
 	engines  time.Duration // spent at engines, without what a stream takes
 
 	meter   meter
-	ttft    time.Duration // zero until a token was written
-	started bool          // a byte went to the client
-	sent    bool          // an event of an engine did: no other replica may be tried
-	left    bool          // the client cannot be written to
+	ttft    time.Duration   // zero until a token was written
+	gaps    [2]metrics.Line // of all, and of the key
+	started bool            // a byte went to the client
+	sent    bool            // an event of an engine did: no other replica may be tried
+	left    bool            // the client cannot be written to
 	settled bool
 	booking booking // with the limits, until it is settled
 	cut     bool    // end the connection, not the answer
@@ -260,15 +261,7 @@ func (x *exchange) settle(status int, flag string) {
 	}
 	x.settleLimits(&u, x.g.spool.append(u))
 	x.g.telemetry.settled(x, &u, now)
-	x.observe(now, metrics.Requests, 1, 1)
-	if status >= http.StatusInternalServerError || flag == factory.FlagTruncated || (flag == factory.FlagFailed && status < http.StatusBadRequest) {
-		x.observe(now, metrics.Failures, 1, 1)
-	}
-	if flag == factory.FlagAbortedPrefill || flag == factory.FlagAbortedQueue {
-		if x.request.stream {
-			x.observe(now, metrics.Abandoned, inMilliseconds(now.Sub(x.begun)), 1)
-		}
-	}
+	x.observeSettled(now, &u, flag)
 }
 
 // settleGone is settle for a client that left.
@@ -281,15 +274,6 @@ func (x *exchange) settleGone() {
 	default:
 		x.settle(statusClientGone, factory.FlagAbortedQueue)
 	}
-}
-
-// observe records a value at a moment of the monotonic clock.
-func (x *exchange) observe(at time.Time, name metrics.Name, value float64, n int) {
-	replica := ""
-	if x.replica != nil {
-		replica = x.replica.id
-	}
-	x.g.recorder.Observe(x.beganAt.Add(at.Sub(x.begun)), x.route.Deployment.ID, replica, name, value, n)
 }
 
 func (x *exchange) gone() bool { return x.left || x.r.Context().Err() != nil }

@@ -219,7 +219,7 @@ func (s *stream) flush() error {
 			x.observe(now, metrics.TTFT, inMilliseconds(x.ttft), 1)
 		}
 		if each, tokens := x.meter.gap(k, now); tokens > 0 {
-			x.observe(now, metrics.ITL, inMilliseconds(each), tokens)
+			x.observeGap(now, inMilliseconds(each), tokens)
 		}
 	}
 	s.marks = s.marks[:0]
@@ -249,6 +249,9 @@ func (s *stream) finish(ev *event) (verdict, *problem) {
 	if err == nil {
 		now := time.Now()
 		x.observe(now, metrics.E2E, inMilliseconds(now.Sub(x.begun)), 1)
+		if x.ttft > 0 {
+			x.observe(now, metrics.Decode, inMilliseconds(now.Sub(x.begun)-x.ttft), 1)
+		}
 	}
 	s.c.drain(s.body, s.lease)
 	return answered, nil

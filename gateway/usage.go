@@ -15,8 +15,10 @@ type meter struct {
 	hasFinal, hasRunning, hasTimings bool
 	one                              [1]choiceMeter // without n, nothing is allocated
 	choices                          []choiceMeter
-	events                           int64 // that carried tokens
-	runs                             int   // events with a running count
+	events                           int64         // that carried tokens
+	runs                             int           // events with a running count
+	gaps                             time.Duration // sum of those between tokens
+	gapped                           int64         // tokens that came after one
 }
 
 type choiceMeter struct {
@@ -100,7 +102,16 @@ func (m *meter) gap(k mark, now time.Time) (time.Duration, int) {
 	if first {
 		return 0, 0
 	}
+	m.gaps, m.gapped = m.gaps+since, m.gapped+tokens
 	return since / time.Duration(tokens), int(tokens)
+}
+
+// meanGap is the request's mean inter-token latency; zero without a gap.
+func (m *meter) meanGap() time.Duration {
+	if m.gapped == 0 {
+		return 0
+	}
+	return m.gaps / time.Duration(m.gapped)
 }
 
 // learn notes what a stream that was whole showed about the engine: whether it puts

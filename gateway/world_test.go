@@ -21,18 +21,19 @@ const asked = "demo-small"
 
 // world is everything the gateway talks to, in memory. Set away to take it down.
 type world struct {
-	mu      sync.Mutex
-	keys    map[string]factory.Key
-	routes  []factory.Route
-	aliases []factory.Alias
-	rows    []factory.Usage
-	batches int
-	buckets []metrics.Bucket
-	touched map[string]time.Time
-	away    bool
-	lookups int
-	wakes   int
-	learned []factory.Learned
+	mu         sync.Mutex
+	keys       map[string]factory.Key
+	routes     []factory.Route
+	aliases    []factory.Alias
+	rows       []factory.Usage
+	batches    int
+	buckets    []metrics.Bucket
+	keyBuckets []metrics.Bucket // of single keys, beside everybody's
+	touched    map[string]time.Time
+	away       bool
+	lookups    int
+	wakes      int
+	learned    []factory.Learned
 	// deaf, when set, is how many more times it cannot be told anything.
 	deaf int
 	// refuse, when set, decides about a batch of usage.
@@ -152,7 +153,13 @@ func (w *world) MergeBuckets(_ context.Context, b []metrics.Bucket) error {
 	if w.away {
 		return errAway
 	}
-	w.buckets = append(w.buckets, b...)
+	for _, x := range b {
+		if x.KeyID == "" {
+			w.buckets = append(w.buckets, x)
+		} else {
+			w.keyBuckets = append(w.keyBuckets, x)
+		}
+	}
 	return nil
 }
 
