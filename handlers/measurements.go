@@ -9,16 +9,10 @@ import (
 	"tokenfactory/store"
 )
 
-// chartNames are the metrics with a card and a chart.
-var chartNames = func() []metrics.Name {
-	out := make([]metrics.Name, len(metrics.Catalogue))
-	for i, m := range metrics.Catalogue {
-		out[i] = m.Name
-	}
-	return out
-}()
+// chartNames are the metrics with a card and a chart, in the order of the page.
+var chartNames = []metrics.Name{metrics.TTFT, metrics.ITL, metrics.E2E, metrics.KVCache}
 
-// readSeries reads what the catalogue's metrics were over the steps of a window.
+// readSeries reads what the charted metrics were over the steps of a window.
 func readSeries(ctx context.Context, s *store.Store, deploymentID string, w metrics.Window, now time.Time) (map[metrics.Name]metrics.Series, error) {
 	buckets, err := s.Buckets(ctx, deploymentID, metrics.Base(w.Step, now.Sub(w.From)), chartNames, w.From, w.To)
 	if err != nil {
@@ -33,7 +27,7 @@ func readSeries(ctx context.Context, s *store.Store, deploymentID string, w metr
 	return out, nil
 }
 
-// readSummaries reads what the catalogue's metrics were over a whole range, from the
+// readSummaries reads what the charted metrics were over a whole range, from the
 // coarsest buckets that fill it.
 func readSummaries(ctx context.Context, s *store.Store, deploymentID string, w metrics.Window) (map[metrics.Name]metrics.Summary, error) {
 	var buckets []metrics.Bucket

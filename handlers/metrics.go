@@ -120,7 +120,8 @@ func (h *Metrics) panels(ctx context.Context, d factory.Deployment, w metrics.Wi
 		return nil, err
 	}
 	var out []tab.Panel
-	for _, m := range metrics.Catalogue {
+	for _, name := range chartNames {
+		m, _ := metrics.Find(name)
 		p := tab.Panel{
 			Metric: m, Series: series[m.Name], Previous: previous[m.Name],
 			Objective: slo.ObjectiveOf(d.DeploymentSpec, m.Name),
