@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,8 +11,9 @@ import (
 
 const (
 	flushEvery = time.Second
-	// flushMost bounds the measurements that wait while the store is away. The oldest
-	// go first: what is happening now is what people look at.
+	// flushMost bounds the measurements that wait while the store is away. Those of
+	// single keys go first, and of what is left the oldest: what happens now to everybody
+	// is what people look at, and what alerts rest on.
 	flushMost = 100_000
 	// flushPatience bounds one hand-over.
 	flushPatience = 10 * time.Second
@@ -49,7 +51,7 @@ func (g *Gateway) saveBuckets(ctx context.Context) error {
 	p := &g.pending
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.buckets = append(p.buckets, g.recorder.Flush()...)
+	p.buckets = append(append(p.buckets, g.recorder.Flush()...), g.gauges.take()...)
 	if len(p.buckets) == 0 {
 		return nil
 	}
@@ -68,6 +70,10 @@ func (p *pendingBuckets) merge(g *Gateway) {
 	at := make(map[metrics.Place]int, len(p.buckets))
 	kept := p.buckets[:0]
 	for _, b := range p.buckets {
+		if b.KeyID != "" {
+			// There may be thousands of keys, and nothing finer is kept of them.
+			b = b.At(max(b.Step, metrics.Resolutions[1].Step))
+		}
 		k := b.Place()
 		if i, ok := at[k]; ok {
 			if err := kept[i].Merge(b); err != nil {
@@ -81,6 +87,13 @@ func (p *pendingBuckets) merge(g *Gateway) {
 	if over := len(kept) - flushMost; over > 0 {
 		p.dropped += over
 		g.Log.Error("measurements are dropped: the store has been away too long", "dropped", p.dropped)
+		kept = slices.DeleteFunc(kept, func(b metrics.Bucket) bool {
+			if over == 0 || b.KeyID == "" {
+				return false
+			}
+			over--
+			return true
+		})
 		kept = append([]metrics.Bucket(nil), kept[over:]...)
 	}
 	p.buckets = kept

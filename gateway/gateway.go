@@ -104,6 +104,7 @@ type Gateway struct {
 	spool     *spool
 	recorder  metrics.Recorder
 	pending   pendingBuckets
+	gauges    gauges
 	refused   refusals
 	telemetry telemetry
 	// limitClock must not jump, or a window could admit twice its limit.
@@ -186,6 +187,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	loops.Go(func() { g.routes.run(ctx, g) })
 	loops.Go(func() { g.spool.run(ctx, g.Ledger) })
 	loops.Go(func() { g.flushBuckets(ctx) })
+	loops.Go(func() { g.sampleGauges(ctx) })
 	loops.Go(func() { g.touchKeys(ctx) })
 	loops.Go(func() { g.flushRefusals(ctx) })
 	if m, ok := g.Limits.(*memoryLimits); ok {
@@ -209,6 +211,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 	g.cut()
 	g.waitIdle(ctx, patience/2)
 	g.saveTouched(ctx)
+	g.gauges.finish()
 	err := errors.Join(g.saveRefusals(ctx), g.spool.drain(ctx, g.Ledger), g.saveBuckets(ctx), g.spool.close())
 	g.upstream.close()
 	return err

@@ -50,18 +50,20 @@ func (x *exchange) observeSettled(now time.Time, u *factory.Usage, flag string) 
 	if failed(u.Status, flag) {
 		x.observe(now, metrics.Failures, 1, 1)
 	}
-	switch judge(x.route.Deployment.Targets(), ending{
-		status: u.Status, flag: flag, took: took, ttft: x.ttft, itl: x.meter.meanGap(), tokens: u.CompletionTokens,
-	}) {
+	end := ending{
+		status: u.Status, flag: flag, stream: x.request.stream, took: took, ttft: x.ttft, itl: x.meter.meanGap(), tokens: u.CompletionTokens,
+	}
+	switch judge(x.route.Deployment.Targets(), end) {
 	case good:
 		x.observe(now, metrics.Good, 1, 1)
 	case bad:
 		x.observe(now, metrics.Bad, 1, 1)
 	}
-	if (flag == factory.FlagAbortedPrefill || flag == factory.FlagAbortedQueue) && x.request.stream {
+	if end.waitsForToken() && end.stream {
 		x.observe(now, metrics.Abandoned, inMilliseconds(took), 1)
 	}
-	if x.attempts > 0 { // else it never got through the queue
+	// Those that waited in vain belong to it, or the longest waits would be missing.
+	if x.attempts > 0 || x.queued > 0 {
 		x.observe(now, metrics.Queue, inMilliseconds(x.waited), 1)
 	}
 	x.observeTokens(now, metrics.InputTokens, u.PromptTokens)

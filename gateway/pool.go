@@ -115,6 +115,13 @@ func (p *pool) update(r *route) {
 	p.dispatch(now)
 }
 
+// held is how many requests wait.
+func (p *pool) held() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting)
+}
+
 // down reports whether none of the replicas answers.
 func (p *pool) down() bool {
 	p.mu.Lock()
