@@ -135,6 +135,9 @@ func (h *Deployments) Create(c echo.Context) error {
 		return respond.Invalid(c, v)
 	}
 	h.Poke()
+	if warning := form.ReachWarning(); warning != "" {
+		respond.Flash(c, "Deployment created. "+warning)
+	}
 	return respond.Redirect(c, paths.Deployment(result.ID))
 }
 
@@ -174,7 +177,7 @@ func (h *Deployments) settingsView(ctx context.Context, d deploymentNow, form vi
 		return respond.View{}, err
 	}
 	v := d.page(tabSettings)
-	v.Body = views.FormView(views.FormPage{Form: form, Choices: choices, ID: d.ID, Ask: ask})
+	v.Body = views.FormView(views.FormPage{Form: form, Choices: choices, ID: d.ID, TargetsAt: d.TargetsAt, Ask: ask})
 	return v, nil
 }
 
@@ -248,7 +251,7 @@ func (h *Deployments) Update(c echo.Context) error {
 	if result.Outcome == Unchanged {
 		respond.Flash(c, "Nothing was changed.")
 	} else {
-		respond.Flash(c, "Deployment saved.")
+		respond.Flash(c, strings.TrimSpace("Deployment saved. "+form.ReachWarning()))
 	}
 	return respond.Redirect(c, paths.Deployment(d.ID))
 }

@@ -1,6 +1,8 @@
 package deployments
 
 import (
+	"time"
+
 	"tokenfactory/factory"
 	"tokenfactory/views/ui"
 )
@@ -57,6 +59,8 @@ type FormPage struct {
 	Form
 	Choices
 	ID string // of the deployment that is changed; empty for a new one
+	// TargetsAt is since when the targets in force count; zero for a new deployment.
+	TargetsAt time.Time
 	// Ask is what saving would do to a deployment that serves; the person has to
 	// agree before it is saved.
 	Ask string

@@ -33,6 +33,9 @@ type Form struct {
 	TTFTTarget       string   `form:"ttft_target_ms" query:"ttft_target_ms"`
 	Concurrency      string   `form:"replica_concurrency" query:"replica_concurrency"`
 	ITLTarget        string   `form:"itl_target_ms" query:"itl_target_ms"`
+	OutputRate       string   `form:"output_rate_target" query:"output_rate_target"`
+	Objective        string   `form:"objective_percent" query:"objective_percent"`
+	CostTarget       string   `form:"cost_target" query:"cost_target"`
 	Free             string   `form:"free" query:"free"` // "yes", "no", or nothing chosen
 	Currency         string   `form:"currency" query:"currency"`
 	InputPrice       string   `form:"input_price" query:"input_price"`
@@ -64,6 +67,7 @@ func FormOf(name string, s factory.DeploymentSpec) Form {
 		GPU: s.GPU, GPUCount: strconv.Itoa(s.GPUCount), Replicas: strconv.Itoa(s.Replicas),
 		ContextLength: optional(s.ContextLength), Form: limits.FormOf(s.Limits), Concurrency: optional(s.ReplicaConcurrency),
 		Workload: string(s.Workload), TTFTTarget: optional(s.TTFTTargetMS), ITLTarget: optional(s.ITLTargetMS),
+		OutputRate: decimal(s.OutputRateTarget), Objective: decimal(s.ObjectivePercent), CostTarget: s.CostTarget,
 		Free: "no", Currency: s.Currency, InputPrice: s.InputPrice, CachedInputPrice: s.CachedInputPrice, OutputPrice: s.OutputPrice,
 		Sharing: "some", Tenants: s.Tenants, Typed: "yes",
 	}
@@ -96,6 +100,13 @@ func optional(n int) string {
 	return strconv.Itoa(n)
 }
 
+func decimal(v float64) string {
+	if v == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
 // Spec reads what was typed. unset is the GPU count that stands for “as the
 // engine needs”.
 func (f Form) Spec(unset int) (factory.DeploymentSpec, factory.FieldErrors) {
@@ -107,7 +118,8 @@ func (f Form) Spec(unset int) (factory.DeploymentSpec, factory.FieldErrors) {
 		ContextLength: errs.Whole("context_length", f.ContextLength, 0), PrefixCaching: f.PrefixCaching != "",
 		Limits: f.Limits(errs), ReplicaConcurrency: errs.Whole("replica_concurrency", f.Concurrency, 0), Workload: factory.Workload(f.Workload),
 		TTFTTargetMS: errs.Whole("ttft_target_ms", f.TTFTTarget, 0), ITLTargetMS: errs.Whole("itl_target_ms", f.ITLTarget, 0),
-		Free: f.Free == "yes", Currency: strings.ToUpper(strings.TrimSpace(f.Currency)), SharedWithAll: f.Sharing == "all",
+		Objectives: f.objectives(errs),
+		Free:       f.Free == "yes", Currency: strings.ToUpper(strings.TrimSpace(f.Currency)), SharedWithAll: f.Sharing == "all",
 	}
 	s.EngineEnv = f.env(errs)
 	if f.Watches() {
