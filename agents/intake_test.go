@@ -260,6 +260,67 @@ func TestOnlyMeasurementsOfTheMachinesOwnReplicasAreKept(t *testing.T) {
 	}
 }
 
+func TestOnlyMeasurementsThatAgentsMakeAreKept(t *testing.T) {
+	in, f := desk()
+	rep := aReport()
+	histogram := metrics.Histogram{Bounds: []float64{300, 500}, Counts: []float64{1, 2}, Sum: 700, Count: 2}
+	sketch := metrics.NewSketch()
+	if err := sketch.Add(5, 1); err != nil {
+		t.Fatal(err)
+	}
+	as := func(name metrics.Name, encoded []byte) metrics.Bucket {
+		b := gauge(noon)
+		b.Name, b.Sketch = name, encoded
+		return b
+	}
+	key := gauge(noon)
+	key.TenantID, key.KeyID = "t", "k"
+	rep.Batches = []Batch{{Seq: 1, Buckets: []metrics.Bucket{
+		as(metrics.Preemptions, nil),
+		as(metrics.EngineTTFT, histogram.Encode()),
+		as(metrics.Good, nil),
+		as(metrics.Requests, nil),
+		as(metrics.InFlight, nil),
+		as(metrics.TTFT, sketch.Encode()),
+		as("made_up", nil),
+		as(metrics.EngineTTFT, histogram.Encode()[:9]),
+		key,
+	}}}
+	if status, body := send(t, in, PathReport, credential, rep); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if len(f.buckets) != 2 || f.buckets[0].Name != metrics.Preemptions || f.buckets[1].Name != metrics.EngineTTFT {
+		t.Errorf("%+v", f.buckets)
+	}
+}
+
+func TestAMachinesGPUsAreKeptUnderItsOwnName(t *testing.T) {
+	in, f := desk()
+	f.node.Hardware.GPUs = []factory.GPU{{UUID: "GPU-a"}, {UUID: "GPU-out"}}
+	rep := aReport()
+	rep.Hardware.GPUs = []factory.GPU{{UUID: "GPU-a"}}
+	of := func(node, gpu string, name metrics.Name) metrics.Bucket {
+		b := gauge(noon)
+		b.DeploymentID, b.ReplicaID, b.Name = node, gpu, name
+		return b
+	}
+	rep.Batches = []Batch{{Seq: 1, Buckets: []metrics.Bucket{
+		of("n", "GPU-a", metrics.GPUTemperature),
+		of("n", "GPU-out", metrics.GPUClock), // from before it was taken out
+		of("other", "GPU-a", metrics.GPUTemperature),
+		of("n", "GPU-b", metrics.GPUTemperature),
+		of("d", "r", metrics.GPUTemperature),
+		of("n", "r", metrics.GPUTemperature),
+		of("n", "GPU-a", metrics.KVCache),
+	}}}
+	if status, body := send(t, in, PathReport, credential, rep); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if len(f.buckets) != 2 || f.buckets[0].Name != metrics.GPUTemperature || f.buckets[1].ReplicaID != "GPU-out" {
+		t.Errorf("%+v", f.buckets)
+	}
+}
+
 // An agent whose clock is 600 s behind stays online, and what it measures is kept at our time.
 func TestAI04AgentClockBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

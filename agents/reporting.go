@@ -49,7 +49,7 @@ func (in *Intake) report(w http.ResponseWriter, r *http.Request, received time.T
 	}
 	skew := rep.SentAt.Sub(received)
 	batches, ack := unseen(rep.Batches, node.ReportSeq)
-	buckets, err := in.buckets(ctx, node, desired, batches, skew, received)
+	buckets, err := in.buckets(ctx, node, rep.Hardware, desired, batches, skew, received)
 	if err != nil {
 		return ReportResponse{}, err
 	}
@@ -125,11 +125,16 @@ func unseen(batches []Batch, kept int64) (fresh []Batch, ack int64) {
 	return fresh, ack
 }
 
-// buckets are the measurements to keep: those of replicas that are the node's own,
-// at our time.
-func (in *Intake) buckets(ctx context.Context, n factory.Node, desired []factory.ReplicaSpec, batches []Batch, skew time.Duration, now time.Time) ([]metrics.Bucket, error) {
+// buckets are the measurements to keep: those of the node's own GPUs and replicas, at
+// our time.
+func (in *Intake) buckets(ctx context.Context, n factory.Node, h factory.Hardware, desired []factory.ReplicaSpec, batches []Batch, skew time.Duration, now time.Time) ([]metrics.Bucket, error) {
 	if len(batches) == 0 {
 		return nil, nil
+	}
+	gpus := map[string]bool{}
+	// A card that was just taken out was measured until then.
+	for _, g := range slices.Concat(h.GPUs, n.Hardware.GPUs) {
+		gpus[g.UUID] = true
 	}
 	deploymentOf := map[string]string{}
 	for _, d := range desired {
@@ -142,7 +147,7 @@ func (in *Intake) buckets(ctx context.Context, n factory.Node, desired []factory
 	for _, batch := range batches {
 		for _, b := range batch.Buckets {
 			// A replica that is stopping is not wanted any more, and still measured.
-			if _, known := deploymentOf[b.ReplicaID]; !known && !complete {
+			if _, known := deploymentOf[b.ReplicaID]; !known && !complete && !metrics.OfNode(b.Name) {
 				all, err := in.Fleet.AllReplicas(ctx)
 				if err != nil {
 					return nil, err
@@ -158,7 +163,14 @@ func (in *Intake) buckets(ctx context.Context, n factory.Node, desired []factory
 				b.Start = b.Start.Add(-skew).Truncate(max(b.Step, time.Second))
 			}
 			b.Start = b.Start.UTC()
-			if reason := unfit(b, deploymentOf, now); reason != "" {
+			reason := foreign(b, deploymentOf)
+			if metrics.OfNode(b.Name) {
+				reason = notOfNode(b, n.ID, gpus)
+			}
+			if reason == "" {
+				reason = unfit(b, now)
+			}
+			if reason != "" {
 				dropped++
 				why = reason
 				continue
@@ -172,12 +184,33 @@ func (in *Intake) buckets(ctx context.Context, n factory.Node, desired []factory
 	return out, nil
 }
 
-func unfit(b metrics.Bucket, deploymentOf map[string]string, now time.Time) string {
-	oldest := metrics.Resolutions[len(metrics.Resolutions)-1].Keep
-	deployment, ours := deploymentOf[b.ReplicaID]
-	switch {
-	case !ours || deployment != b.DeploymentID:
+// foreign says why a bucket is none of the machine's replicas.
+func foreign(b metrics.Bucket, deploymentOf map[string]string) string {
+	if deployment, ours := deploymentOf[b.ReplicaID]; !ours || deployment != b.DeploymentID {
 		return "replica " + b.ReplicaID + " of deployment " + b.DeploymentID + " is not one of this machine"
+	}
+	return ""
+}
+
+// notOfNode says why a bucket is none of the machine's GPUs.
+func notOfNode(b metrics.Bucket, nodeID string, gpus map[string]bool) string {
+	switch {
+	case b.DeploymentID != nodeID:
+		return "it is of the machine " + b.DeploymentID + ", which is another"
+	case !gpus[b.ReplicaID]:
+		return "the GPU " + b.ReplicaID + " is not one of this machine"
+	}
+	return ""
+}
+
+// unfit says why a bucket is not taken from an agent, whoever's it is. What the gateway
+// measures only the gateway may say: people are judged and billed by it.
+func unfit(b metrics.Bucket, now time.Time) string {
+	oldest := metrics.Resolutions[len(metrics.Resolutions)-1].Keep
+	m, known := metrics.Find(b.Name)
+	switch {
+	case !known || (m.Layer != metrics.InfrastructureLayer && m.Layer != metrics.NodeLayer):
+		return "the metric " + string(b.Name) + " is none that agents measure"
 	case b.TenantID != "" || b.KeyID != "":
 		return "it says whose requests it is of, which only the gateway knows"
 	case b.Start.After(now.Add(toleratedSkew)) || b.Start.Before(now.Add(-oldest)):

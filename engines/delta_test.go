@@ -7,7 +7,7 @@ import (
 	"tokenfactory/metrics"
 )
 
-func TestCaseEM04CounterResetIsNeverNegative(t *testing.T) {
+func TestEM04CounterResetIsNeverNegative(t *testing.T) {
 	total := 0.0
 	before := Reading{GenerationTokens: num(100), Histograms: map[metrics.Name]metrics.Histogram{metrics.EngineTTFT: histogram(100)}}
 	buckets := 0.0
@@ -23,6 +23,37 @@ func TestCaseEM04CounterResetIsNeverNegative(t *testing.T) {
 	}
 	if total != 110 || buckets != 110 {
 		t.Errorf("increase %v and %v in the bucket, want 110", total, buckets)
+	}
+}
+
+// Two replicas are corrected one by one: their sum, 200, 160, 120, would lose the restarts.
+func TestEM04ReplicasAreCorrectedOneByOne(t *testing.T) {
+	total := 0.0
+	for _, values := range [][]float64{{100, 150, 10}, {100, 10, 110}} {
+		before := Reading{GenerationTokens: num(values[0])}
+		for _, v := range values[1:] {
+			after := Reading{GenerationTokens: num(v)}
+			total += *Delta(before, after).GenerationTokens
+			before = after
+		}
+	}
+	if total != 50+10+10+100 {
+		t.Errorf("increase %v, want 170", total)
+	}
+}
+
+func TestEveryCounterBecomesAnIncrease(t *testing.T) {
+	all := func(n float64) Reading {
+		return Reading{PromptTokens: num(n), GenerationTokens: num(n), CachedTokens: num(n), PrefixHits: num(n), PrefixQueries: num(n), Preemptions: num(n), HitRate: num(n)}
+	}
+	d := Delta(all(7), all(9))
+	for i, v := range []*float64{d.PromptTokens, d.GenerationTokens, d.CachedTokens, d.PrefixHits, d.PrefixQueries, d.Preemptions} {
+		if v == nil || *v != 2 {
+			t.Errorf("counter %d grew by %v", i, show(v))
+		}
+	}
+	if *d.HitRate != 9 {
+		t.Errorf("a gauge became %v", *d.HitRate)
 	}
 }
 

@@ -19,12 +19,18 @@ type mapping struct {
 	// totals names, for a label, the value whose sample is the sum of its siblings.
 	totals map[string]string
 
-	running, waiting      []series
-	kv                    []series // 0 to 1
-	prompt, generation    []series // tokens
-	cached, prefixQueries []series // tokens
-	finished, failed      []outcome
-	histograms            map[metrics.Name][]series
+	running, waiting   []series
+	kv                 []series // 0 to 1
+	prompt, generation []series // tokens
+	// cached are prompt tokens that were not computed. hits and lookups are a prefix
+	// cache's own two counters, of tokens too, and hitRate is for engines that count
+	// neither and only show a share.
+	cached           []series
+	hits, lookups    []series
+	hitRate          []series
+	preemptions      []series
+	finished, failed []outcome
+	histograms       map[metrics.Name][]series
 }
 
 // series is one family and which of its samples count.
@@ -50,7 +56,7 @@ type outcome struct {
 // all lists every series of the mapping, to recognise a page by.
 func (m mapping) all() []string {
 	var names []string
-	for _, group := range [][]series{m.running, m.waiting, m.kv, m.prompt, m.generation, m.cached, m.prefixQueries} {
+	for _, group := range [][]series{m.running, m.waiting, m.kv, m.prompt, m.generation, m.cached, m.hits, m.lookups, m.hitRate, m.preemptions} {
 		for _, s := range group {
 			names = append(names, s.name)
 		}

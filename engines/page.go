@@ -11,14 +11,32 @@ import (
 	"tokenfactory/metrics"
 )
 
-// page is a parsed metrics page: families by name.
-type page map[string]*dto.MetricFamily
+// page is a parsed metrics page.
+type page struct {
+	families map[string]*dto.MetricFamily
+	// damaged are families that a line was lost of. What is left of one would be a sum
+	// that lacks a part, so it is not read, and nothing else in its place.
+	damaged map[string]bool
+	// partial is set when lines are missing and nobody can say of which families.
+	partial bool
+	samples int // lines
+	errors  int
+	first   []PageProblem
+}
+
+// family is nil when the page does not have it, or not whole.
+func (p page) family(name string) *dto.MetricFamily {
+	if p.damaged[name] {
+		return nil
+	}
+	return p.families[name]
+}
 
 // recognise finds the prefix under which the page has any series of a mapping.
 func (p page) recognise(m mapping) (prefix string, ok bool) {
 	names := m.all()
 	for _, prefix := range m.prefixes {
-		if slices.ContainsFunc(names, func(n string) bool { return p[prefix+n] != nil }) {
+		if slices.ContainsFunc(names, func(n string) bool { return p.families[prefix+n] != nil || p.damaged[prefix+n] }) {
 			return prefix, true
 		}
 	}
@@ -28,7 +46,7 @@ func (p page) recognise(m mapping) (prefix string, ok bool) {
 // processStart is missing where a Python engine has several API processes, and in
 // engines not written in Python.
 func (p page) processStart() *float64 {
-	f := p["process_start_time_seconds"]
+	f := p.family("process_start_time_seconds")
 	if f == nil || len(f.Metric) == 0 {
 		return nil
 	}
@@ -54,7 +72,7 @@ type sample struct {
 
 // samples returns what counts of a family; nil when the page does not have it.
 func (v view) samples(name string, keep func(labels map[string]string) bool) []sample {
-	f := v.page[v.prefix+name]
+	f := v.family(v.prefix + name)
 	if f == nil {
 		return nil
 	}
@@ -113,6 +131,9 @@ func (v view) withoutCopies(in []sample) []sample {
 // numbers reads the first alternative that is present.
 func (v view) numbers(alternatives []series) []float64 {
 	for _, s := range alternatives {
+		if v.damaged[v.prefix+s.name] {
+			return nil
+		}
 		var out []float64
 		for _, x := range v.samples(s.name, func(l map[string]string) bool { return s.label == "" || l[s.label] == s.value }) {
 			n := number(x.metric)
@@ -153,8 +174,20 @@ func (v view) spread(alternatives []series) (average, peak *float64) {
 	return &mean, &most
 }
 
+// share is an average that engines set to -1 while they have none.
+func (v view) share(alternatives []series) *float64 {
+	mean, _ := v.spread(alternatives)
+	if mean == nil || *mean < 0 || *mean > 1 {
+		return nil
+	}
+	return mean
+}
+
 func (v view) outcomes(alternatives []outcome) map[string]float64 {
 	for _, o := range alternatives {
+		if v.damaged[v.prefix+o.name] {
+			return nil
+		}
 		found := v.samples(o.name, func(l map[string]string) bool { return o.where == "" || l[o.where] == o.is })
 		if len(found) == 0 {
 			continue
@@ -179,11 +212,14 @@ func (v view) outcomes(alternatives []outcome) map[string]float64 {
 
 func (v view) histogram(alternatives []series) (metrics.Histogram, bool) {
 	for _, s := range alternatives {
+		if v.damaged[v.prefix+s.name] {
+			return metrics.Histogram{}, false
+		}
 		var sum metrics.Histogram
 		found := false
 		for _, x := range v.samples(s.name, func(map[string]string) bool { return true }) {
 			h := x.metric.GetHistogram()
-			if h == nil {
+			if h == nil || !whole(h) {
 				continue
 			}
 			one := histogramOf(h)
@@ -206,7 +242,7 @@ func (v view) liveRanks() map[string]bool {
 	if v.rank == "" {
 		return live
 	}
-	for name, f := range v.page {
+	for name, f := range v.families {
 		if f.GetType() == dto.MetricType_GAUGE || !strings.HasPrefix(name, v.prefix) || strings.HasSuffix(name, "_created") {
 			continue
 		}
@@ -228,7 +264,7 @@ func (v view) mainModel() string {
 	}
 	count := map[string]int{}
 	for _, name := range v.all() {
-		for _, m := range v.page[v.prefix+name].GetMetric() {
+		for _, m := range v.families[v.prefix+name].GetMetric() {
 			for _, l := range m.Label {
 				if l.GetName() == v.model && l.GetValue() != "" {
 					count[l.GetValue()]++

@@ -1,13 +1,8 @@
 package engines
 
 import (
-	"bytes"
-	"fmt"
 	"io"
 	"slices"
-
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
 
 	"tokenfactory/metrics"
 )
@@ -15,9 +10,6 @@ import (
 // AcceptMetrics is the Accept header for reading a metrics page. Python engines
 // negotiate, and in OpenMetrics every counter would come without its type.
 const AcceptMetrics = "text/plain;version=0.0.4"
-
-// maxPage bounds what is read: real pages have 40 to 60 KB.
-const maxPage = 8 << 20
 
 // Reading is an engine's metrics page in canonical form. What the page does not
 // have is nil, which is not zero. Counters count since the engine's process began.
@@ -34,8 +26,13 @@ type Reading struct {
 
 	PromptTokens     *float64
 	GenerationTokens *float64
-	CachedTokens     *float64 // part of PromptTokens
-	PrefixQueries    *float64 // tokens looked up in the prefix cache
+	CachedTokens     *float64 // part of PromptTokens: they were not computed
+	// PrefixHits of PrefixQueries tokens were found in the prefix cache. An engine without
+	// the pair may show a HitRate, 0 to 1, which is a gauge of its latest requests.
+	PrefixHits    *float64
+	PrefixQueries *float64
+	HitRate       *float64
+	Preemptions   *float64 // requests thrown out of the batch
 
 	Finished map[string]float64 // requests by reason
 	Failed   map[string]float64
@@ -45,14 +42,24 @@ type Reading struct {
 
 	ProcessStart *float64 // seconds of the Unix epoch
 	Ranks        []string // data-parallel ranks that were counted
+
+	// Samples and ParseErrors are the page's lines that could and could not be read.
+	Samples     int
+	ParseErrors int
+	Problems    []PageProblem // the first of them
+
+	// partial is set when nobody can say what the unreadable lines were of.
+	partial bool
+	// unsure is set while what is missing may only not have been seen yet.
+	unsure bool
 }
 
 // readers is the order in which an unexpected page is tried; bare names come last.
 var readers = []*Engine{&vllm, &sglang, &dynamo, &trtllm, &llamacpp, &tgi, &nim}
 
 // Read reads the engine's metrics page. A page with another engine's names, as NIM 2
-// serves, is read by what is on it. On any error nothing is returned: half a page
-// would look like counters that were reset.
+// serves, is read by what is on it. A line that cannot be read costs its own figure
+// and no other; see Follow for the counters. On an error nothing is returned.
 func (e Engine) Read(r io.Reader) (Reading, error) {
 	p, err := parse(r)
 	if err != nil {
@@ -73,41 +80,13 @@ func ReadAny(r io.Reader) (Reading, error) {
 	return p.readAny(), nil
 }
 
-func parse(r io.Reader) (page, error) {
-	body, err := io.ReadAll(io.LimitReader(r, maxPage+1))
-	if err != nil {
-		return nil, fmt.Errorf("read metrics page: %w", err)
-	}
-	if len(body) > maxPage {
-		return nil, fmt.Errorf("metrics page is larger than %d MiB", maxPage>>20)
-	}
-	return families(body)
-}
-
-// families parses a page. The parser panics on some broken lines, and whatever answers
-// on an engine's port must not be able to end the agent.
-func families(body []byte) (p page, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			p, err = nil, fmt.Errorf("parse metrics page: %v", r)
-		}
-	}()
-	// The zero TextParser panics always, and on an error the families so far come along.
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	p, err = parser.TextToMetricFamilies(bytes.NewReader(body))
-	if err != nil {
-		return nil, fmt.Errorf("parse metrics page: %w", err)
-	}
-	return p, nil
-}
-
 func (p page) readAny() Reading {
 	for _, e := range readers {
 		if prefix, ok := p.recognise(e.mapping); ok {
 			return p.read(e.Name, e.mapping, prefix)
 		}
 	}
-	return Reading{ProcessStart: p.processStart()}
+	return Reading{ProcessStart: p.processStart(), Samples: p.samples, ParseErrors: p.errors, Problems: p.first}
 }
 
 func (p page) read(name string, m mapping, prefix string) Reading {
@@ -122,10 +101,17 @@ func (p page) read(name string, m mapping, prefix string) Reading {
 		PromptTokens:     v.total(m.prompt),
 		GenerationTokens: v.total(m.generation),
 		CachedTokens:     v.total(m.cached),
-		PrefixQueries:    v.total(m.prefixQueries),
+		PrefixHits:       v.total(m.hits),
+		PrefixQueries:    v.total(m.lookups),
+		HitRate:          v.share(m.hitRate),
+		Preemptions:      v.total(m.preemptions),
 		Finished:         v.outcomes(m.finished),
 		Failed:           v.outcomes(m.failed),
 		ProcessStart:     p.processStart(),
+		Samples:          p.samples,
+		ParseErrors:      p.errors,
+		Problems:         p.first,
+		partial:          p.partial,
 	}
 	out.KV, out.KVPeak = v.spread(m.kv)
 	for n, alternatives := range m.histograms {

@@ -143,6 +143,12 @@ func compare(t *testing.T, got Reading, key string, raw json.RawMessage) {
 		value = got.CachedTokens
 	case "prefix_queries":
 		value = got.PrefixQueries
+	case "prefix_hits":
+		value = got.PrefixHits
+	case "hit_rate":
+		value = got.HitRate
+	case "preemptions":
+		value = got.Preemptions
 	case "ttft_count", "ttft_sum", "itl_count":
 		n := metrics.EngineTTFT
 		if key == "itl_count" {
@@ -238,16 +244,14 @@ func TestDynamoWorkerPageIsReadAsItsBackend(t *testing.T) {
 	}
 }
 
-func TestNothingIsKeptOfABrokenPage(t *testing.T) {
+func TestNothingIsKeptOfWhatIsNoPage(t *testing.T) {
 	whole := string(readFixture(t, "vllm-0.13-metrics.txt"))
-	twice := "# HELP vllm:x a\n# TYPE vllm:x gauge\nvllm:x 1\n# HELP vllm:x b\nvllm:num_requests_running 1\n"
 	for what, r := range map[string]io.Reader{
-		"cut inside a line":  strings.NewReader(whole[:len(whole)/2]),
-		"no final newline":   strings.NewReader(strings.TrimSuffix(whole, "\n")),
 		"an HTML page":       strings.NewReader("<!doctype html><html></html>\n"),
 		"a JSON array":       strings.NewReader(`[{"iter":1}]` + "\n"),
 		"a line that panics": strings.NewReader("# TYPE vllm:x counter\n{}"),
-		"a second HELP line": strings.NewReader(twice),
+		"8 MiB of braces":    strings.NewReader(strings.Repeat("{\n", maxPage/2)),
+		"only a bad line":    strings.NewReader("broken{name=\"x\" y\"} 1\n"),
 		"a failing reader":   io.MultiReader(strings.NewReader(whole), iotest.ErrReader(errors.New("connection reset"))),
 		"8 MiB of nothing":   strings.NewReader(strings.Repeat("\n", maxPage+2)),
 		"more than 8 MiB":    strings.NewReader(strings.Repeat("vllm:num_requests_running 1\n", maxPage/28+2)),

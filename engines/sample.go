@@ -30,11 +30,17 @@ func size(m *dto.Metric) float64 {
 	return number(m)
 }
 
+// whole reports whether all of a histogram's lines came: its end says how many there are.
+func whole(h *dto.Histogram) bool {
+	return h.SampleCount != nil || h.SampleCountFloat != nil || slices.ContainsFunc(h.Bucket, func(b *dto.Bucket) bool { return math.IsInf(b.GetUpperBound(), 1) })
+}
+
 func histogramOf(h *dto.Histogram) metrics.Histogram {
 	out := metrics.Histogram{Sum: h.GetSampleSum(), Count: float64(h.GetSampleCount()) + h.GetSampleCountFloat()}
 	for _, b := range h.Bucket {
 		if math.IsInf(b.GetUpperBound(), 0) {
-			continue // the count says the same
+			out.Count = max(out.Count, float64(b.GetCumulativeCount())+b.GetCumulativeCountFloat())
+			continue
 		}
 		out.Bounds = append(out.Bounds, b.GetUpperBound())
 		out.Counts = append(out.Counts, float64(b.GetCumulativeCount())+b.GetCumulativeCountFloat())

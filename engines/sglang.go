@@ -43,7 +43,10 @@ var sglang = Engine{
 		prompt:     named("prompt_tokens_total"),
 		generation: named("generation_tokens_total"),
 		cached:     named("cached_tokens_total"),
-		finished:   []outcome{{name: "num_requests_total", none: "finished"}},
+		hitRate:    named("cache_hit_rate"), // of the last batch
+		// num_retracted_reqs is a gauge, and num_retractions is per request.
+		preemptions: named("num_retracted_requests_total"),
+		finished:    []outcome{{name: "num_requests_total", none: "finished"}},
 		histograms: map[metrics.Name][]series{
 			metrics.EngineTTFT:  named("time_to_first_token_seconds"),
 			metrics.EngineITL:   named("inter_token_latency_seconds", "time_per_output_token_seconds"),

@@ -32,6 +32,7 @@ var trtllm = Engine{
 		prompt:     named("prompt_tokens_total"),
 		generation: named("generation_tokens_total"),
 		cached:     named("prompt_cached_tokens_total"),
+		hitRate:    named("kv_cache_hit_rate"),
 		finished:   []outcome{{name: "request_success_total", by: []string{"finished_reason"}}},
 		failed:     []outcome{{name: "request_error_total", by: []string{"http_code"}}},
 		histograms: map[metrics.Name][]series{

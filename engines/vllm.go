@@ -78,7 +78,11 @@ var vllmMapping = mapping{
 		{name: "prefix_cache_hits_total"},
 		// gpu_prefix_cache_hits_total counted blocks, not tokens.
 	},
-	prefixQueries: named("prefix_cache_queries_total"),
+	// The external cache's counters are of the tokens that this one did not have.
+	hits:        named("prefix_cache_hits_total"),
+	lookups:     named("prefix_cache_queries_total"),
+	hitRate:     named("gpu_prefix_cache_hit_rate"),
+	preemptions: named("num_preemptions_total"),
 	// In spite of its name the family has aborts and errors in it. llm-d's simulator
 	// writes finish_reason.
 	finished: []outcome{{name: "request_success_total", by: []string{"finished_reason", "finish_reason"}, none: "stop", except: "error"}},

@@ -32,6 +32,9 @@ type GPU struct {
 	Utilisation *float64 `json:"utilisation"` // percent, 0 to 100
 	Temperature *float64 `json:"temperature"` // degrees Celsius
 	PowerWatts  *float64 `json:"power_watts"`
+	// ClockMHz is how fast the multiprocessors run, of at most ClockMaxMHz.
+	ClockMHz    *float64 `json:"clock_mhz,omitempty"`
+	ClockMaxMHz *float64 `json:"clock_max_mhz,omitempty"`
 	// Unified is set for devices that share the machine's memory with the CPU
 	// (GB10); their memory figures are the machine's own.
 	Unified bool `json:"unified,omitempty"`

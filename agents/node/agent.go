@@ -52,6 +52,7 @@ type Agent struct {
 	outbox   outbox
 	recorder metrics.Recorder
 	runtime  *process.Runtime
+	scraper  scraper
 	carrier  *carrier // nil without Tunnel
 	seenFrom string   // where the server sees this machine
 }
@@ -86,7 +87,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	g.Go(func() error { return a.runtime.Run(ctx) })
 	g.Go(func() error { return a.machine.Run(ctx) })
-	g.Go(func() error { return (&scraper{runtime: a.runtime, recorder: &a.recorder, log: a.Log}).Run(ctx) })
+	a.scraper.runtime, a.scraper.recorder, a.scraper.log = a.runtime, &a.recorder, a.Log
+	g.Go(func() error { return a.scraper.Run(ctx) })
 	g.Go(func() error { return a.talk(ctx, host) })
 	if err := g.Wait(); err != nil {
 		return err
@@ -110,13 +112,14 @@ func (a *Agent) lastWord(host string) {
 
 // know finds out what this machine is, and which of all machines.
 func (a *Agent) know(ctx context.Context) error {
-	a.machine.root = "/"
+	a.machine.root, a.machine.recorder = "/", &a.recorder
+	a.machine.joined(a.self.NodeID)
 	if a.Hardware != "" {
 		d, err := readDescribed(a.Hardware)
 		if err != nil {
 			return err
 		}
-		a.machine.described = &d
+		a.machine.described, a.machine.file = &d, a.Hardware
 		a.machine.look(ctx)
 		a.identity, err = d.identity(a.Dir)
 		return err
@@ -252,6 +255,7 @@ func (a *Agent) join(ctx context.Context, host string) error {
 		return err
 	}
 	a.self.NodeID, a.self.Credential, a.self.Used = resp.NodeID, resp.Credential, factory.HashSecret(a.Token)
+	a.machine.joined(resp.NodeID)
 	if err := a.self.save(); err != nil {
 		return fmt.Errorf("keep the credential: %w", err)
 	}
@@ -268,6 +272,11 @@ func (a *Agent) report(ctx context.Context, host string, retry *backoff) error {
 		}
 	}
 	statuses := a.runtime.Observe()
+	for i, s := range statuses {
+		if c := a.scraper.complaint(s.ID); c != "" && s.State == factory.Ready {
+			statuses[i].Reason += " " + c // it serves, with errors
+		}
+	}
 	if a.Tunnel {
 		for i, s := range statuses {
 			if s.URL != "" {

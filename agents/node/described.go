@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -29,6 +30,22 @@ func readDescribed(path string) (described, error) {
 		return d, fmt.Errorf("%s: %w", path, err)
 	}
 	return d, nil
+}
+
+// reread is the described machine as its file tells now. While the file cannot be read
+// the machine stays as it was, and says so. Which machine it is was settled at the start.
+func (m *machine) reread() factory.Hardware {
+	if m.file == "" {
+		return m.described.Hardware
+	}
+	d, err := readDescribed(m.file)
+	if err != nil {
+		h := m.described.Hardware
+		h.Warnings = append(slices.Clip(h.Warnings), "The description of this machine has an error, and its last good content is used: "+err.Error()+".")
+		return h
+	}
+	m.described = &d
+	return d.Hardware
 }
 
 // parseDescribed reads YAML or JSON, which is YAML too, by the names of the API. A

@@ -15,7 +15,7 @@ import (
 // of columns change between drivers.
 var queryFields = []string{
 	"index", "uuid", "name", "pci.bus_id", "driver_version", "compute_cap", "memory.total", "memory.used", "memory.free",
-	"utilization.gpu", "utilization.memory", "temperature.gpu", "power.draw", "power.limit", "clocks.sm", "mig.mode.current",
+	"utilization.gpu", "utilization.memory", "temperature.gpu", "power.draw", "power.limit", "clocks.sm", "clocks.max.sm", "mig.mode.current",
 }
 
 // card is one line of nvidia-smi's answer, by field.
@@ -111,6 +111,8 @@ func (c card) gpu(mem memory) factory.GPU {
 		Utilisation: number(c["utilization.gpu"]),
 		Temperature: number(c["temperature.gpu"]),
 		PowerWatts:  number(c["power.draw"]),
+		ClockMHz:    number(c["clocks.sm"]),
+		ClockMaxMHz: number(c["clocks.max.sm"]),
 		Partitioned: strings.EqualFold(c["mig.mode.current"], "Enabled"),
 	}
 	if n := number(c["index"]); n != nil {

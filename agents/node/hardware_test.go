@@ -214,7 +214,7 @@ func TestAMachineWithoutTheToolHasNoGPUsAndNoError(t *testing.T) {
 const oneCard = `case "$1" in
 -L) echo 'GPU 0: NVIDIA L4 (UUID: GPU-a)';;
 -q) echo '<nvidia_smi_log><cuda_version>13.0</cuda_version></nvidia_smi_log>';;
-*) echo '0, GPU-a, NVIDIA L4, 00000000:01:00.0, 580.1, 8.9, 23034, 100, 22934, 7, 0, 40, 30.5, 72, 300, [N/A]'; echo 'Unable to determine the device handle for GPU1: GPU is lost';;
+*) echo '0, GPU-a, NVIDIA L4, 00000000:01:00.0, 580.1, 8.9, 23034, 100, 22934, 7, 0, 40, 30.5, 72, 300, 2040, [N/A]'; echo 'Unable to determine the device handle for GPU1: GPU is lost';;
 esac
 `
 
@@ -247,7 +247,7 @@ func TestAnOldDriverIsAskedForWhatItKnows(t *testing.T) {
 	tool(t, `case "$1" in
 -L|-q) exit 0;;
 *compute_cap*) echo 'Field "compute_cap" is not a valid field to query.'; exit 2;;
-*) echo '0, GPU-a, Tesla K80, 00000000:01:00.0, 418.1, 11441, 0, 11441, 0, 0, 30, 26.1, 149, 300, [N/A]';;
+*) echo '0, GPU-a, Tesla K80, 00000000:01:00.0, 418.1, 11441, 0, 11441, 0, 0, 30, 26.1, 149, 300, 2040, [N/A]';;
 esac
 `)
 	gpus, _ := (&nvidia{}).look(context.Background(), memory{})

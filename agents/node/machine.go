@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tokenfactory/factory"
+	"tokenfactory/metrics"
 )
 
 // How often the machine is looked at. Asking the driver's tool takes a good part of
@@ -20,10 +21,13 @@ const (
 type machine struct {
 	root      string
 	described *described // instead of looking
+	file      string     // that described was read from
+	recorder  *metrics.Recorder
 	nvidia    nvidia
 	checker   checker
 
 	mu      sync.Mutex
+	node    string // its id, once the machine has joined
 	now     factory.Hardware
 	checks  []factory.EngineCheck
 	checked time.Time
@@ -33,7 +37,7 @@ type machine struct {
 func (m *machine) look(ctx context.Context) {
 	var h factory.Hardware
 	if m.described != nil {
-		h = m.described.Hardware
+		h = m.reread()
 	} else {
 		var mem memory
 		h, mem = readSystem(m.root)
@@ -56,6 +60,17 @@ func (m *machine) look(ctx context.Context) {
 	h.Engines = m.checks
 	m.mu.Lock()
 	m.now = h
+	node := m.node
+	m.mu.Unlock()
+	if node != "" {
+		measureGPUs(m.recorder, time.Now(), node, h.GPUs)
+	}
+}
+
+// joined says under which id the machine's figures are kept.
+func (m *machine) joined(node string) {
+	m.mu.Lock()
+	m.node = node
 	m.mu.Unlock()
 }
 

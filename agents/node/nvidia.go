@@ -86,14 +86,10 @@ func (n *nvidia) look(ctx context.Context, mem memory) (gpus []factory.GPU, warn
 	switch {
 	case errors.As(err, &late):
 		// It runs and does not answer: what is there is still there, only figures are old.
-		gpus = slices.Clone(n.known)
-		for i := range gpus {
-			gpus[i].Utilisation, gpus[i].Temperature, gpus[i].PowerWatts = nil, nil, nil
-		}
-		return gpus, []string{late.Error() + " GPU figures are missing until it does. A card that hangs is the usual cause: look at dmesg for NVRM errors."}
+		return withoutFigures(n.known), []string{late.Error() + " GPU figures are missing until it does. A card that hangs is the usual cause: look at dmesg for NVRM errors."}
 	case err != nil:
 		why := "nvidia-smi does not work: " + err.Error() + " Install the NVIDIA driver again, or restart the machine when it was just updated."
-		gpus = slices.Clone(n.known)
+		gpus = withoutFigures(n.known)
 		for i := range gpus {
 			gpus[i].Unhealthy = why
 		}
@@ -108,6 +104,17 @@ func (n *nvidia) look(ctx context.Context, mem memory) (gpus []factory.GPU, warn
 	}
 	n.known = assemble(cards, n.parts(ctx, cards, &warnings), n.details, mem)
 	return n.known, warnings
+}
+
+// withoutFigures are devices as they were seen last. Figures of then would be drawn as
+// those of now.
+func withoutFigures(known []factory.GPU) []factory.GPU {
+	gpus := slices.Clone(known)
+	for i := range gpus {
+		g := &gpus[i]
+		g.UsedBytes, g.Utilisation, g.Temperature, g.PowerWatts, g.ClockMHz = nil, nil, nil, nil, nil
+	}
+	return gpus
 }
 
 // parts lists the slices, and asks for details when the cards or slices changed.

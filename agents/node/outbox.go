@@ -188,12 +188,7 @@ func (o *outbox) shrink() error {
 }
 
 func (o *outbox) rollUp(old []filed) error {
-	type place struct {
-		replica string
-		name    metrics.Name
-		start   int64
-	}
-	at := map[place]int{}
+	at := map[metrics.Place]int{}
 	var merged []metrics.Bucket
 	for _, f := range old {
 		b, err := o.read(f.seq)
@@ -202,7 +197,7 @@ func (o *outbox) rollUp(old []filed) error {
 		}
 		for _, fine := range b.Buckets {
 			c := fine.At(max(fine.Step, time.Minute))
-			p := place{c.ReplicaID, c.Name, c.Start.UnixMicro()}
+			p := c.Place()
 			i, seen := at[p]
 			if !seen {
 				at[p] = len(merged)

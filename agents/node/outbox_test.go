@@ -89,6 +89,39 @@ func TestOldBatchesBecomeOneWithoutLosingCounts(t *testing.T) {
 	}
 }
 
+func TestARollUpKeepsHistogramsAndMachinesApart(t *testing.T) {
+	o := testOutbox(t, t.TempDir())
+	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	var r metrics.Recorder
+	for i, node := range []string{"n", "n", "rejoined"} {
+		now := at.Add(time.Duration(i) * 10 * time.Second)
+		r.ObserveHistogram(now, metrics.Of{Deployment: "d", Replica: "r"}, metrics.EngineTTFT,
+			metrics.Histogram{Bounds: []float64{300, 500}, Counts: []float64{1, 2}, Sum: 700, Count: 3})
+		r.Observe(now, node, "GPU-a", metrics.GPUTemperature, 60, 1)
+		if err := o.put(r.Flush()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.rollUp(o.kept); err != nil {
+		t.Fatal(err)
+	}
+	batches, err := o.oldest()
+	if err != nil || len(batches) != 1 || len(batches[0].Buckets) != 3 {
+		t.Fatalf("%v %+v", err, batches)
+	}
+	for _, b := range batches[0].Buckets {
+		if err := b.Check(); err != nil || b.Step != time.Minute {
+			t.Errorf("%+v, %v", b, err)
+		}
+		if b.Name != metrics.EngineTTFT {
+			continue
+		}
+		if h, err := metrics.DecodeHistogram(b.Sketch); err != nil || h.Count != 9 || h.Sum != 2100 || h.Counts[0] != 3 {
+			t.Errorf("%+v, %v", h, err)
+		}
+	}
+}
+
 // An agent that is killed between writing a roll-up and removing what is in it
 // finishes when it starts again.
 func TestAnInterruptedRollUpIsFinishedOnce(t *testing.T) {

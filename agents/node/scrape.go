@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"tokenfactory/agents/runtimes/process"
@@ -22,6 +23,9 @@ type scraper struct {
 	last     map[string]engines.Reading // by replica and process
 	failing  map[string]bool
 	began    time.Time
+
+	mu         sync.Mutex
+	complaints map[string]string // by replica: what its page lacks
 }
 
 // Run reads every engine every five seconds. One that is slow does not hold up the others.
@@ -45,11 +49,6 @@ func (s *scraper) Run(ctx context.Context) error {
 
 func (s *scraper) round(ctx context.Context) {
 	targets := s.runtime.Targets()
-	type answer struct {
-		target  process.Target
-		reading engines.Reading
-		err     error
-	}
 	answers := make(chan answer, len(targets))
 	for _, t := range targets {
 		go func() {
@@ -57,8 +56,20 @@ func (s *scraper) round(ctx context.Context) {
 			answers <- answer{t, r, err}
 		}()
 	}
-	seen := map[string]engines.Reading{}
-	for range targets {
+	s.takeIn(ctx, answers, len(targets))
+}
+
+// answer is what came of reading one engine.
+type answer struct {
+	target  process.Target
+	reading engines.Reading
+	err     error
+}
+
+// takeIn records n answers.
+func (s *scraper) takeIn(ctx context.Context, answers <-chan answer, n int) {
+	seen, complaints := map[string]engines.Reading{}, map[string]string{}
+	for range n {
 		a := <-answers
 		key := a.target.ReplicaID + " " + a.target.Run
 		if a.err != nil {
@@ -66,6 +77,12 @@ func (s *scraper) round(ctx context.Context) {
 				s.log.Warn("an engine's metrics cannot be read", "replica", a.target.ReplicaID, "at", a.target.URL, "err", a.err)
 			}
 			s.failing[key] = true
+			if ctx.Err() == nil {
+				s.missed(a.target, 1)
+			}
+			if c := s.complaint(a.target.ReplicaID); c != "" {
+				complaints[a.target.ReplicaID] = c
+			}
 			if before, ok := s.last[key]; ok {
 				seen[key] = before
 			}
@@ -73,10 +90,33 @@ func (s *scraper) round(ctx context.Context) {
 		}
 		delete(s.failing, key)
 		before, known := s.last[key]
-		s.observe(a.target, before, a.reading, known)
-		seen[key] = a.reading
+		s.missed(a.target, 0)
+		seen[key] = s.observe(a.target, before, a.reading, known)
+		if c := a.reading.Complaint(); c != "" {
+			complaints[a.target.ReplicaID] = c
+			if s.complaint(a.target.ReplicaID) == "" {
+				s.log.Warn("an engine's metrics page is not whole", "replica", a.target.ReplicaID, "at", a.target.URL, "what", c)
+			}
+		}
 	}
 	s.last = seen // engines that are gone are forgotten
+	s.mu.Lock()
+	s.complaints = complaints
+	s.mu.Unlock()
+}
+
+// complaint is a sentence about the lines of a replica's page that could not be read;
+// empty when all could.
+func (s *scraper) complaint(replicaID string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.complaints[replicaID]
+}
+
+// missed counts readings that failed. One that did not is a zero, which is not the same
+// as none.
+func (s *scraper) missed(t process.Target, n float64) {
+	s.recorder.Observe(time.Now(), t.DeploymentID, t.ReplicaID, metrics.ScrapesMissed, n, 1)
 }
 
 func (s *scraper) read(ctx context.Context, t process.Target) (engines.Reading, error) {
@@ -100,24 +140,49 @@ func (s *scraper) read(ctx context.Context, t process.Target) (engines.Reading, 
 	return e.Read(resp.Body)
 }
 
-// observe records gauges as they are and counters as increases. The first reading
-// of an engine that was there before this agent is only where counting begins: an
-// earlier agent has counted the rest.
-func (s *scraper) observe(t process.Target, before, now engines.Reading, known bool) {
-	at := time.Now()
+// observe records gauges as they are and counters as increases, and returns the reading
+// to compare the next one with. The first reading of an engine that was there before
+// this agent is only where counting begins: an earlier agent has counted the rest.
+func (s *scraper) observe(t process.Target, before, now engines.Reading, known bool) engines.Reading {
+	at, of := time.Now(), metrics.Of{Deployment: t.DeploymentID, Replica: t.ReplicaID}
 	record := func(name metrics.Name, v *float64) {
 		if v != nil {
-			s.recorder.Observe(at, t.DeploymentID, t.ReplicaID, name, *v, 1)
+			s.recorder.ObserveOf(at, of, name, *v, 1)
 		}
 	}
-	record(metrics.KVCache, now.KV)
+	if now.KV != nil && now.KVPeak != nil {
+		s.recorder.ObservePeak(at, of, metrics.KVCache, *now.KV, *now.KVPeak)
+	}
 	record(metrics.Running, now.Running)
 	record(metrics.Waiting, now.Waiting)
+	unread := float64(now.ParseErrors)
+	record(metrics.ScrapeErrors, &unread)
 	startedHere := t.Run != "" && now.ProcessStart != nil && *now.ProcessStart >= float64(s.began.Unix())
 	if !known && !startedHere {
-		return
+		return engines.Base(now)
 	}
-	did := engines.Delta(before, now)
+	did, next := engines.Follow(before, now)
 	record(metrics.PromptTokens, did.PromptTokens)
 	record(metrics.GenerationTokens, did.GenerationTokens)
+	record(metrics.PrefixHits, did.PrefixHits)
+	record(metrics.PrefixQueries, did.PrefixQueries)
+	record(metrics.Preemptions, did.Preemptions)
+	record(metrics.EngineFinished, sum(did.Finished))
+	record(metrics.EngineFailed, sum(did.Failed))
+	for name, grown := range did.Histograms {
+		s.recorder.ObserveHistogram(at, of, name, grown.Scale(1000)) // engines have seconds
+	}
+	return next
+}
+
+// sum is nil when the engine says nothing.
+func sum(byReason map[string]float64) *float64 {
+	if byReason == nil {
+		return nil
+	}
+	total := 0.0
+	for _, n := range byReason {
+		total += n
+	}
+	return &total
 }

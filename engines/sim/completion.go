@@ -9,8 +9,14 @@ func (e *Engine) chat(w http.ResponseWriter, r *http.Request)        { e.complet
 func (e *Engine) completions(w http.ResponseWriter, r *http.Request) { e.complete(w, r, false) }
 
 func (e *Engine) complete(w http.ResponseWriter, r *http.Request, chat bool) {
+	if e.hide(r.Context()) != nil {
+		return // the client has left
+	}
 	arrived := time.Now()
 	req, p := e.read(w, r, chat)
+	if p == nil {
+		p = e.fail()
+	}
 	if p != nil {
 		refuse(w, p)
 		return

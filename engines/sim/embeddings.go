@@ -11,6 +11,9 @@ import (
 )
 
 func (e *Engine) embeddings(w http.ResponseWriter, r *http.Request) {
+	if e.hide(r.Context()) != nil {
+		return // the client has left
+	}
 	arrived := time.Now()
 	var in struct {
 		Model      string          `json:"model"`
@@ -34,6 +37,9 @@ func (e *Engine) embeddings(w http.ResponseWriter, r *http.Request) {
 	var prompts []prompt
 	if p == nil {
 		prompts, p = inputs(in.Input, "input")
+	}
+	if p == nil {
+		p = e.fail()
 	}
 	if p != nil {
 		refuse(w, p)
@@ -60,14 +66,14 @@ func (e *Engine) embeddings(w http.ResponseWriter, r *http.Request) {
 func (e *Engine) embed(r *http.Request, tokens int, arrived time.Time) bool {
 	at, err := e.enter(r.Context(), tokens)
 	if err != nil {
-		e.abort(nil)
+		e.abort(r.Context(), nil)
 		return false
 	}
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
-	due := time.Now().Add(e.TTFT + time.Duration(tokens)*e.PrefillPerToken)
+	due := time.Now().Add(time.Duration(float64(e.TTFT+time.Duration(tokens)*e.PrefillPerToken) * e.prefillFactor()))
 	if sleep(r.Context(), timer, due) != nil {
-		e.abort(at)
+		e.abort(r.Context(), at)
 		return false
 	}
 	e.mu.Lock()

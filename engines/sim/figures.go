@@ -40,6 +40,7 @@ func (h *histogram) observe(d time.Duration) {
 type figures struct {
 	prompt, generation    uint64
 	prefixQueries, cached uint64
+	preemptions           uint64
 	finished              map[string]uint64
 	ttft, itl, e2e        histogram
 	queue, prefill        histogram
@@ -65,7 +66,7 @@ func (e *Engine) metrics(w http.ResponseWriter, _ *http.Request) {
 	b.one("kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", e.line.usage())
 	b.one("prefix_cache_queries_total", "counter", "Prefix cache queries, in terms of number of queried tokens.", float64(f.prefixQueries))
 	b.one("prefix_cache_hits_total", "counter", "Prefix cache hits, in terms of number of cached tokens.", float64(f.cached))
-	b.one("num_preemptions_total", "counter", "Cumulative number of preemption from the engine.", 0)
+	b.one("num_preemptions_total", "counter", "Cumulative number of preemption from the engine.", float64(f.preemptions))
 	b.one("prompt_tokens_total", "counter", "Number of prefill tokens processed.", float64(f.prompt))
 	b.one("generation_tokens_total", "counter", "Number of generation tokens processed.", float64(f.generation))
 	b.head("vllm:request_success_total", "counter", "Count of successfully processed requests.")

@@ -16,8 +16,9 @@ type generation struct {
 	created int64
 	arrived time.Time
 	choices []choice
-	prompt  int // tokens of all prompts
-	cached  int // of those, found in the prefix cache
+	prompt  int  // tokens of all prompts
+	cached  int  // of those, found in the prefix cache
+	drawn   bool // it is decided whether the fault of preemption takes it
 }
 
 // choice is one answer of a request.
@@ -67,7 +68,7 @@ func newID(chat bool) string {
 func (e *Engine) generate(ctx context.Context, g *generation, deliver func(first bool) error) error {
 	at, err := e.enter(ctx, g.prompt+len(g.choices))
 	if err != nil {
-		e.abort(nil)
+		e.abort(ctx, nil)
 		return err
 	}
 	pace := e.schedule(g)
@@ -81,8 +82,8 @@ func (e *Engine) generate(ctx context.Context, g *generation, deliver func(first
 			left = max(left, g.choices[i].length-g.choices[i].made)
 		}
 		carry = min(carry, left)
-		if err := pace.wait(ctx, carry); err != nil {
-			e.abort(at)
+		if err := pace.wait(ctx, carry, e.gap()); err != nil {
+			e.abort(ctx, at)
 			return err
 		}
 		e.make(g, at, pace, carry, event == 0)
@@ -92,12 +93,18 @@ func (e *Engine) generate(ctx context.Context, g *generation, deliver func(first
 		}
 		if err := deliver(event == 0); err != nil {
 			if !finished {
-				e.abort(at)
+				e.abort(ctx, at)
 			}
 			return err
 		}
 		if finished {
 			return nil
+		}
+		if e.preempted(g, pace) {
+			if at, err = e.putBack(ctx, g, at, pace); err != nil {
+				e.abort(ctx, nil)
+				return err
+			}
 		}
 	}
 }
@@ -107,7 +114,6 @@ type pace struct {
 	timer     *time.Timer
 	rng       *mathrand.Rand
 	jitter    float64
-	itl       time.Duration
 	scheduled time.Time
 	next      time.Time // of the next token, without jitter
 	first     time.Time // when the first token came
@@ -142,21 +148,22 @@ func (e *Engine) schedule(g *generation) *pace {
 	if e.TailFactor > 1 && rng.Float64() < e.TailShare {
 		ttft *= e.TailFactor
 	}
+	ttft *= e.prefillFactor()
 	ttft *= 1 + e.Jitter*(2*rng.Float64()-1)
 	timer := time.NewTimer(math.MaxInt64)
 	timer.Stop()
-	return &pace{timer: timer, rng: rng, jitter: e.Jitter, itl: e.ITL, scheduled: now, next: now.Add(time.Duration(ttft))}
+	return &pace{timer: timer, rng: rng, jitter: e.Jitter, scheduled: now, next: now.Add(time.Duration(ttft))}
 }
 
-// wait sleeps until an event with that many tokens is due.
-func (p *pace) wait(ctx context.Context, carry int) error {
+// wait sleeps until an event with that many tokens is due, which take itl each.
+func (p *pace) wait(ctx context.Context, carry int, itl time.Duration) error {
 	due := p.next
 	if !p.first.IsZero() {
 		// The event comes when its last token is made.
-		due = due.Add(time.Duration(carry-1) * p.itl)
-		due = due.Add(time.Duration(p.jitter * (2*p.rng.Float64() - 1) * float64(carry) * float64(p.itl)))
+		due = due.Add(time.Duration(carry-1) * itl)
+		due = due.Add(time.Duration(p.jitter * (2*p.rng.Float64() - 1) * float64(carry) * float64(itl)))
 	}
-	p.next = p.next.Add(time.Duration(carry) * p.itl)
+	p.next = p.next.Add(time.Duration(carry) * itl)
 	return sleep(ctx, p.timer, due)
 }
 
@@ -240,11 +247,15 @@ func (g *generation) longest() int {
 	return n
 }
 
-func (e *Engine) abort(at *place) {
+// abort counts a request whose client has left. One that ended with its engine is in no
+// figure: those ended too.
+func (e *Engine) abort(ctx context.Context, at *place) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if at != nil {
 		e.leaveLocked(at)
 	}
-	e.figures.finished["abort"]++
+	if !crashed(ctx) {
+		e.figures.finished["abort"]++
+	}
 }

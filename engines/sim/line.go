@@ -53,9 +53,25 @@ func (e *Engine) enter(ctx context.Context, tokens int) (*place, error) {
 		e.line.waiting = append(e.line.waiting, p)
 	}
 	e.mu.Unlock()
+	return p, e.await(ctx, p)
+}
+
+// reenter gives a running request's place up for one at the head of the line, as vLLM
+// does with what it preempts.
+func (e *Engine) reenter(ctx context.Context, was *place, tokens int) (*place, error) {
+	p := &place{blocks: e.blocksFor(tokens), granted: make(chan struct{})}
+	e.mu.Lock()
+	e.line.waiting = slices.Insert(e.line.waiting, 0, p)
+	e.leaveLocked(was)
+	e.mu.Unlock()
+	return p, e.await(ctx, p)
+}
+
+// await waits for the turn of a place in the line.
+func (e *Engine) await(ctx context.Context, p *place) error {
 	select {
 	case <-p.granted:
-		return p, nil
+		return nil
 	case <-ctx.Done():
 	}
 	e.mu.Lock()
@@ -63,10 +79,10 @@ func (e *Engine) enter(ctx context.Context, tokens int) (*place, error) {
 	if i := slices.Index(e.line.waiting, p); i >= 0 {
 		e.line.waiting = slices.Delete(e.line.waiting, i, i+1)
 		e.line.advance() // the next may be smaller than the one that left
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	e.leaveLocked(p) // granted at the very moment it left
-	return nil, ctx.Err()
+	return ctx.Err()
 }
 
 func (e *Engine) leaveLocked(p *place) {

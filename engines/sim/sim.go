@@ -37,15 +37,22 @@ type Options struct {
 	NoPrefixCaching bool
 	Dimensions      int    // of embeddings; default 384
 	Seed            uint64 // of texts and jitter
+
+	Faults []Fault // under way from the start
+	// OnCrash is called when a crash without an end was asked for over HTTP.
+	OnCrash func()
 }
 
 // Engine is a running simulated engine; it is an http.Handler.
 type Engine struct {
 	Options
-	mux     http.ServeMux
-	started time.Time
+	mux http.ServeMux
 
 	mu       sync.Mutex
+	started  time.Time
+	life     life
+	faults   map[FaultKind]*underway
+	drawn    uint64 // counts requests, for those that fail
 	line     line
 	prefixes prefixCache
 	figures  figures
@@ -63,7 +70,7 @@ func New(o Options) *Engine {
 	o.ContextLength = positive(o.ContextLength, 32768)
 	o.OutputTokens = positive(o.OutputTokens, 64)
 	o.Dimensions = positive(o.Dimensions, 384)
-	e := &Engine{Options: o, started: time.Now()}
+	e := &Engine{Options: o, started: time.Now(), life: newLife(), faults: map[FaultKind]*underway{}}
 	e.line = line{seats: o.MaxSeqs, blocks: o.KVBlocks}
 	e.prefixes = newPrefixCache(o.KVBlocks)
 	e.figures = newFigures()
@@ -74,6 +81,11 @@ func New(o Options) *Engine {
 	e.mux.HandleFunc("POST /v1/chat/completions", e.chat)
 	e.mux.HandleFunc("POST /v1/completions", e.completions)
 	e.mux.HandleFunc("POST /v1/embeddings", e.embeddings)
+	for _, f := range o.Faults {
+		if err := e.Start(f); err != nil {
+			panic(err) // the program that starts it has them checked by ParseFault
+		}
+	}
 	return e
 }
 
@@ -85,11 +97,25 @@ func positive(v, otherwise int) int {
 }
 
 func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if time.Since(e.started) < e.Load {
-		refuse(w, &problem{http.StatusServiceUnavailable, "ServiceUnavailableError", "", "The model is still loading."})
+	if r.URL.Path == controlPath {
+		e.control(w, r)
 		return
 	}
-	e.mux.ServeHTTP(w, r)
+	r, done := e.bound(r)
+	defer done()
+	e.mu.Lock()
+	loading := time.Since(e.started) < e.Load
+	e.mu.Unlock()
+	switch {
+	case crashed(r.Context()):
+	case loading:
+		refuse(w, &problem{http.StatusServiceUnavailable, "ServiceUnavailableError", "", "The model is still loading."})
+	default:
+		e.mux.ServeHTTP(w, r)
+	}
+	if crashed(r.Context()) {
+		panic(http.ErrAbortHandler) // the server resets the connection
+	}
 }
 
 func (e *Engine) version(w http.ResponseWriter, _ *http.Request) {
