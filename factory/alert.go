@@ -66,10 +66,13 @@ const (
 
 // Channel is where alerts are delivered.
 type Channel struct {
-	ID         string
-	Name       string
-	Kind       ChannelKind
-	Settings   ChannelSettings
+	ID       string
+	Name     string
+	Kind     ChannelKind
+	Settings ChannelSettings
+	// Unreadable settings were sealed with a key that we do not have; they are empty, and
+	// have to be written anew.
+	Unreadable bool
 	Severities []Severity
 	Enabled    bool
 	CreatedAt  time.Time
@@ -92,6 +95,8 @@ const (
 	DeliveryDone     DeliveryState = "done"
 	DeliveryFailed   DeliveryState = "failed"   // given up
 	DeliverySilenced DeliveryState = "silenced" // not told, because somebody said so
+	// DeliverySuperseded was not told in time: what came after it is told instead.
+	DeliverySuperseded DeliveryState = "superseded"
 )
 
 // Change is what a delivery tells.

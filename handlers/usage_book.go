@@ -33,7 +33,7 @@ func nameOf(names map[string]string, id string) string {
 
 // readBook reads the usage of one tenant or, with an empty id, of all.
 func readBook(ctx context.Context, s *store.Store, tenantID string, from, to time.Time, zone *time.Location) (book, error) {
-	sums, err := s.UsageSums(ctx, tenantID, from, to)
+	sums, err := s.UsageOfDays(ctx, tenantID, from, to, billing.Days(from, to, zone))
 	if err != nil {
 		return book{}, err
 	}
@@ -65,8 +65,25 @@ func readNames(ctx context.Context, s *store.Store) (names, error) {
 	if n.deployments, err = s.DeploymentNames(ctx); err != nil {
 		return n, err
 	}
-	n.models, err = s.PublicNames(ctx)
+	if n.models, err = s.PublicNames(ctx); err != nil {
+		return n, err
+	}
+	gone, err := s.Gone(ctx)
+	mark(n.tenants, gone.Tenants, "deleted")
+	mark(n.keys, gone.Keys, "revoked")
+	mark(n.deployments, gone.Deployments, "deleted")
+	mark(n.models, gone.Deployments, "deleted")
 	return n, err
+}
+
+// mark says of names that what had them is there no more. It tells them apart from what
+// has the name now, which does not inherit what was used before.
+func mark(names map[string]string, gone map[string]bool, word string) {
+	for id := range gone {
+		if name := names[id]; name != "" {
+			names[id] = name + " (" + word + ")"
+		}
+	}
 }
 
 // ofKey is the part of the book that is about one key; an empty id means all of it.

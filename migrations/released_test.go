@@ -16,6 +16,7 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"tokenfactory/factory"
+	"tokenfactory/metrics"
 	"tokenfactory/migrations"
 	"tokenfactory/store"
 	"tokenfactory/store/storetest"
@@ -124,24 +125,100 @@ func (d dialect) dump(t *testing.T, dsn string) map[string][]map[string]any {
 	return out
 }
 
-func TestADatabaseOfTheFirstReleaseKeepsItsData(t *testing.T) {
-	// What 0002 replaced; TestLimitsOfTheFirstReleaseHold looks at what became of it.
-	replaced := map[string]bool{"keys.requests_per_minute": true, "deployments.requests_per_minute": true}
+func TestADatabaseOfAReleaseKeepsItsData(t *testing.T) {
+	// What later versions replaced; tests of their own look at what became of it.
+	replaced := map[int64]map[string]bool{
+		1: {"keys.requests_per_minute": true, "deployments.requests_per_minute": true},
+		2: {},
+	}
+	for version, replaced := range replaced {
+		for _, d := range dialects {
+			t.Run(fmt.Sprintf("%d/%s", version, d.folder), func(t *testing.T) {
+				_, before, after := d.release(t, version)
+				for table, rows := range before {
+					if len(rows) == 0 {
+						continue // release has said so
+					}
+					columns := slices.DeleteFunc(slices.Sorted(maps.Keys(rows[0])), func(c string) bool { return replaced[table+"."+c] })
+					if was, is := lines(rows, columns), lines(after[table], columns); !slices.Equal(was, is) {
+						t.Errorf("%s, of %v, was\n%s\nand is\n%s", table, columns, strings.Join(was, "\n"), strings.Join(is, "\n"))
+					}
+				}
+			})
+		}
+	}
+}
+
+// lines writes some columns of rows, in an order that depends on nothing else.
+func lines(rows []map[string]any, columns []string) []string {
+	var out []string
+	for _, row := range rows {
+		var values []string
+		for _, c := range columns {
+			value, kept := row[c]
+			values = append(values, fmt.Sprintf("%#v,%t", value, kept))
+		}
+		out = append(out, strings.Join(values, " "))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestMeasurementsOfTheSecondReleaseAreEverybodys(t *testing.T) {
+	at := time.UnixMicro(1796040000000000).UTC()
 	for _, d := range dialects {
 		t.Run(d.folder, func(t *testing.T) {
-			_, before, after := d.release(t, 1)
-			for table, rows := range before {
-				if len(after[table]) != len(rows) {
-					t.Errorf("%s had %d rows and has %d", table, len(rows), len(after[table]))
-					continue
+			s, _, _ := d.release(t, 2)
+			ctx := t.Context()
+			for _, c := range []struct {
+				name metrics.Name
+				step time.Duration
+				want [][4]any // replica, count, sum, peak
+			}{
+				{metrics.KVCache, 10 * time.Second, [][4]any{{"r1", 2.0, 0.5, 0.375}, {"r2", 1.0, 0.125, 0.125}}},
+				{metrics.KVCache, time.Minute, [][4]any{{"r1", 12.0, 6.25, 0.875}}},
+				{metrics.TTFT, time.Hour, [][4]any{{"r1", 2.0, 250.5, 200.25}}},
+				{metrics.OutputTokens, time.Hour, [][4]any{{"r1", 3.0, 70.0, 40.0}, {"", 1.0, 7.0, 7.0}}},
+			} {
+				buckets, err := s.Buckets(ctx, "d1", c.step, []metrics.Name{c.name}, at, at.Add(2*time.Hour))
+				if err != nil {
+					t.Fatal(err)
 				}
-				for i, row := range rows {
-					for _, column := range slices.Sorted(maps.Keys(row)) {
-						value, kept := after[table][i][column]
-						if !replaced[table+"."+column] && (!kept || !reflect.DeepEqual(value, row[column])) {
-							t.Errorf("%s.%s of row %d was %v and is %v", table, column, i, row[column], value)
-						}
+				var got [][4]any
+				for _, b := range buckets {
+					got = append(got, [4]any{b.ReplicaID, b.Count, b.Sum, b.Max})
+					if b.TenantID != "" || b.KeyID != "" || (c.name == metrics.TTFT) != (string(b.Sketch) == "sketch") {
+						t.Errorf("%s: %+v", c.name, b)
 					}
+				}
+				if !reflect.DeepEqual(got, c.want) {
+					t.Errorf("%s of %s: %v, want %v", c.name, c.step, got, c.want)
+				}
+			}
+			// And what comes is added to it.
+			more := metrics.Bucket{DeploymentID: "d1", ReplicaID: "r1", Name: metrics.OutputTokens, Step: 10 * time.Second, Start: at, Count: 1, Sum: 5, Max: 5}
+			if err := s.MergeBuckets(ctx, []metrics.Bucket{more}); err != nil {
+				t.Fatal(err)
+			}
+			buckets, err := s.Buckets(ctx, "d1", time.Hour, []metrics.Name{metrics.OutputTokens}, at, at.Add(time.Hour))
+			if err != nil || len(buckets) != 1 || buckets[0].Sum != 75 || buckets[0].Max != 40 {
+				t.Errorf("after another one: %+v, %v", buckets, err)
+			}
+		})
+	}
+}
+
+func TestTargetsOfTheSecondReleaseHoldSinceTheDeploymentDoes(t *testing.T) {
+	for _, d := range dialects {
+		t.Run(d.folder, func(t *testing.T) {
+			s, _, _ := d.release(t, 2)
+			for id, want := range map[string]factory.Targets{
+				"d1": {TTFT: 300 * time.Millisecond, ITL: 40 * time.Millisecond},
+				"d2": {OutputRate: 10},
+			} {
+				x, err := s.Deployment(t.Context(), id)
+				if err != nil || x.Targets() != want || x.Objectives != (factory.Objectives{}) || x.TargetsAt.IsZero() || !x.TargetsAt.Equal(x.CreatedAt) {
+					t.Errorf("%s: %+v since %s of %s, %v", id, x.Targets(), x.TargetsAt, x.CreatedAt, err)
 				}
 			}
 		})

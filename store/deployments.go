@@ -154,7 +154,10 @@ func (s *Store) CreateDeployment(ctx context.Context, d factory.Deployment) erro
 		if err := tx.createPrice(ctx, d); err != nil {
 			return err
 		}
-		return tx.share(ctx, d)
+		if err := tx.share(ctx, d); err != nil {
+			return err
+		}
+		return tx.record(ctx, d.ID, factory.EventDeploy, "Deployed with "+d.Engine+".", d.CreatedAt)
 	})
 }
 
@@ -164,11 +167,16 @@ func (s *Store) CreateDeployment(ctx context.Context, d factory.Deployment) erro
 // learned about the engine is forgotten with its revision.
 func (s *Store) SaveDeployment(ctx context.Context, d factory.Deployment) error {
 	return s.InTx(ctx, func(tx *Store) error {
+		// It lets one edit at a time through, so that nothing changes after this is read.
 		if err := tx.checkPublicName(ctx, d); err != nil {
 			return err
 		}
+		old, err := tx.Deployment(ctx, d.ID)
+		if err != nil {
+			return err
+		}
 		// Before the price, because it locks the row: two edits must not make one version.
-		err := tx.change(ctx, "deployment", noDeployment, taken(d),
+		err = tx.change(ctx, "deployment", noDeployment, taken(d),
 			`UPDATE deployments SET name = ?, model_id = ?, endpoint_id = ?, cluster_id = ?, public_name = ?, engine = ?, address = ?, engine_args = ?, engine_env = ?,
 			gpu = ?, gpu_count = ?, replicas = ?, context_length = ?, prefix_caching = ?, limits = ?, replica_concurrency = ?, workload = ?, ttft_target_ms = ?, itl_target_ms = ?,
 			shared_with_all = ?, running_usage = CASE WHEN revision = ? THEN running_usage ELSE '' END, revision = ?, updated_at = ?, objectives = ?, targets_at = ?
@@ -185,7 +193,14 @@ func (s *Store) SaveDeployment(ctx context.Context, d factory.Deployment) error 
 		if err := tx.exec(ctx, "sharing", nil, `DELETE FROM deployment_tenants WHERE deployment_id = ?`, d.ID); err != nil {
 			return err
 		}
-		return tx.share(ctx, d)
+		if err := tx.share(ctx, d); err != nil {
+			return err
+		}
+		saved, err := tx.Deployment(ctx, d.ID)
+		if err != nil {
+			return err
+		}
+		return tx.recordChanges(ctx, old, saved)
 	})
 }
 
@@ -205,27 +220,34 @@ func (s *Store) share(ctx context.Context, d factory.Deployment) error {
 // SetDeploymentStopped stops a deployment or lets it start. Either ends its sleep: no
 // request wakes what is stopped, and what is started serves.
 func (s *Store) SetDeploymentStopped(ctx context.Context, id string, stopped bool) error {
-	return s.change(ctx, "deployment", noDeployment, nil,
-		`UPDATE deployments SET stopped = ?, asleep = FALSE WHERE id = ? AND deleted_at IS NULL`, stopped, id)
+	return s.switchDeployment(ctx, id, func(_, _ bool) (bool, bool, string, error) {
+		if stopped {
+			return true, false, "Stopped.", nil
+		}
+		return false, false, "Started.", nil
+	})
 }
 
 // SleepDeployment lets go of a deployment's machines until the next request.
 func (s *Store) SleepDeployment(ctx context.Context, id string) error {
-	err := s.change(ctx, "deployment", noDeployment, nil,
-		`UPDATE deployments SET asleep = TRUE WHERE id = ? AND stopped = FALSE AND deleted_at IS NULL`, id)
-	if factory.KindOf(err) != factory.NotFound {
-		return err
-	}
-	if _, err := s.Deployment(ctx, id); err != nil {
-		return err
-	}
-	return factory.Errorf(factory.Conflict, "The deployment is stopped and holds no machine already. Start it to let requests wake it.")
+	return s.switchDeployment(ctx, id, func(stopped, _ bool) (bool, bool, string, error) {
+		if stopped {
+			return true, false, "", factory.Errorf(factory.Conflict, "The deployment is stopped and holds no machine already. Start it to let requests wake it.")
+		}
+		return false, true, "Put to sleep.", nil
+	})
 }
 
 // WakeDeployment ends a deployment's sleep. One that is awake, stopped or gone by now
 // stays as it is: of many gateways that ask, the first wakes it.
 func (s *Store) WakeDeployment(ctx context.Context, id string) error {
-	return s.exec(ctx, "deployment", nil, `UPDATE deployments SET asleep = FALSE WHERE id = ? AND asleep = TRUE`, id)
+	err := s.switchDeployment(ctx, id, func(stopped, _ bool) (bool, bool, string, error) {
+		return stopped, false, "Woken.", nil
+	})
+	if factory.KindOf(err) == factory.NotFound {
+		return nil
+	}
+	return err
 }
 
 // SetRunningUsage keeps whether the engine of a deployment's revision puts running
@@ -257,6 +279,9 @@ func (s *Store) DeleteDeployment(ctx context.Context, id string, now time.Time) 
 			`SELECT id FROM replicas WHERE deployment_id = ? ORDER BY id`+tx.forUpdate("replicas"), id); err != nil {
 			return err
 		}
-		return tx.exec(ctx, "replica", nil, `UPDATE replicas SET stopping = TRUE WHERE deployment_id = ?`, id)
+		if err := tx.exec(ctx, "replica", nil, `UPDATE replicas SET stopping = TRUE WHERE deployment_id = ?`, id); err != nil {
+			return err
+		}
+		return tx.record(ctx, id, factory.EventDeploy, "Deleted.", now)
 	})
 }

@@ -57,14 +57,11 @@ func (s *Store) saveStatuses(ctx context.Context, nodeID string, report factory.
 	for _, status := range report.Replicas {
 		said[status.ID] = status
 	}
-	type kept struct {
-		id       string
-		stopping bool
-	}
-	replicas, err := all(ctx, s, s.q, "replica", func(r row) (kept, error) {
-		var k kept
-		return k, r.Scan(&k.id, &k.stopping)
-	}, `SELECT id, stopping FROM replicas WHERE node_id = ? ORDER BY id`+s.forUpdate("replicas"), nodeID)
+	replicas, err := all(ctx, s, s.q, "replica", func(r row) (reading, error) {
+		var k reading
+		return k, r.Scan(&k.id, &k.deploymentID, &k.node, &k.stopping, &k.state, &k.restarts)
+	}, `SELECT r.id, r.deployment_id, n.name, r.stopping, r.state, r.restarts FROM replicas r JOIN nodes n ON n.id = r.node_id
+		WHERE r.node_id = ? ORDER BY r.id`+s.forUpdate("r"), nodeID)
 	if err != nil {
 		return err
 	}
@@ -74,6 +71,9 @@ func (s *Store) saveStatuses(ctx context.Context, nodeID string, report factory.
 		case k.stopping && (!listed || x.State == factory.Stopped):
 			err = s.exec(ctx, "replica", nil, `DELETE FROM replicas WHERE id = ?`, k.id)
 		case listed:
+			if err := s.recordRestart(ctx, k, x, report.ReceivedAt); err != nil {
+				return err
+			}
 			err = s.exec(ctx, "replica", nil, `UPDATE replicas SET state = ?, reason = ?, last_lines = ?, url = ?, served_name = ?,
 				pid = ?, restarts = ?, progress = ?, started_at = ?, ready_at = ?, updated_at = ? WHERE id = ?`,
 				clean(string(x.State)), clean(x.Reason), toJSON(x.LastLines), clean(x.URL), clean(x.ServedName),

@@ -21,6 +21,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 	_ "modernc.org/sqlite" // driver "sqlite"
 
+	"tokenfactory/factory"
 	"tokenfactory/migrations"
 )
 
@@ -43,6 +44,7 @@ type Store struct {
 	q      sqlx.ExtContext // what statements that write run on
 	r      sqlx.ExtContext // what statements that only read run on
 	driver string
+	seal   *factory.Seal // for what is kept sealed; see UseSeal
 }
 
 // Open connects to sqlite:PATH or postgres://…, and brings the schema up to date.
@@ -172,7 +174,7 @@ func (s *Store) InTx(ctx context.Context, work func(tx *Store) error) (err error
 			}
 		}
 	}()
-	if err := work(&Store{q: tx, r: tx, driver: s.driver}); err != nil {
+	if err := work(&Store{q: tx, r: tx, driver: s.driver, seal: s.seal}); err != nil {
 		return err
 	}
 	done = true

@@ -46,7 +46,7 @@ CREATE TABLE alerts (
 );
 CREATE UNIQUE INDEX alerts_open ON alerts (subject) WHERE resolved_at IS NULL;
 CREATE INDEX alerts_by_time ON alerts (pending_at, id);
-CREATE INDEX alerts_by_deployment ON alerts (deployment_id, pending_at);
+CREATE INDEX alerts_by_deployment ON alerts (deployment_id, pending_at, id);
 
 -- Where alerts are delivered. settings is sealed: it has addresses that are secrets.
 CREATE TABLE channels (
@@ -77,7 +77,7 @@ CREATE TABLE deliveries (
 );
 CREATE UNIQUE INDEX deliveries_once ON deliveries (alert_id, channel_id, change);
 CREATE INDEX deliveries_due ON deliveries (state, next_at);
-CREATE INDEX deliveries_by_channel ON deliveries (channel_id, created_at);
+CREATE INDEX deliveries_by_channel ON deliveries (channel_id, created_at, id);
 
 CREATE TABLE silences (
     id TEXT NOT NULL PRIMARY KEY,
