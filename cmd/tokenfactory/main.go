@@ -1,10 +1,12 @@
 // Command tokenfactory is the whole product in one binary: the console and the
 // gateway (serve), everything on one machine to look at (demo), a practice
-// engine (sim-engine), and the tools of an operator (apply, admin).
+// engine (sim-engine), the proof of its figures (replay), and the tools of an
+// operator (apply, admin).
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -24,6 +26,7 @@ type program struct {
 	Serve     serveCommand     `cmd:"" help:"Run the console, the gateway and the intake of agents."`
 	Demo      demoCommand      `cmd:"" help:"Run everything on this machine: console, gateway, agents, engines and traffic."`
 	SimEngine simEngineCommand `cmd:"" name:"sim-engine" help:"Run a practice engine with set timings that speaks the OpenAI API."`
+	Replay    replayCommand    `cmd:"" help:"Send traffic as users do, measure it, and compare with what the console shows."`
 	Apply     applyCommand     `cmd:"" help:"Create or change what a YAML file describes."`
 	Admin     adminCommand     `cmd:"" help:"Tools that need the data folder."`
 }
@@ -34,7 +37,13 @@ func main() {
 		kong.Name("tokenfactory"),
 		kong.Description("Turns GPU machines into a governed, multi-tenant LLM service."),
 		kong.Vars{"version": version},
-		kong.UsageOnError())
+		kong.UsageOnError(),
+		kong.Exit(func(status int) {
+			if status != 0 {
+				status = exitUsage // of flags that make no sense, as shells have it
+			}
+			os.Exit(status)
+		}))
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: p.LogLevel}))
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -43,6 +52,10 @@ func main() {
 	k.Bind(log)
 	if err := k.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "tokenfactory:", err)
-		os.Exit(1)
+		status := 1
+		if exit := (exitError{}); errors.As(err, &exit) {
+			status = exit.status
+		}
+		os.Exit(status)
 	}
 }

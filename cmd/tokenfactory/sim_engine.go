@@ -32,9 +32,17 @@ type simEngineCommand struct {
 	OutputTokens    int           `help:"Length of an answer without a limit." default:"64"`
 	NoPrefixCaching bool          `help:"Compute every prompt in full."`
 	Seed            uint64        `help:"Seed of texts and spread." default:"1"`
+	Fault           []string      `help:"What goes wrong from the start, such as slow-prefill=4x, errors=20%@30s or hidden-queue=500ms; may be repeated. While it runs, POST, GET and DELETE /sim/faults." placeholder:"KIND=STRENGTH"`
 }
 
 func (c *simEngineCommand) Run(ctx context.Context, log *slog.Logger) error {
+	faults := make([]sim.Fault, len(c.Fault))
+	for i, text := range c.Fault {
+		var err error
+		if faults[i], err = sim.ParseFault(text); err != nil {
+			return err
+		}
+	}
 	ln, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", c.Listen, err)
@@ -45,6 +53,11 @@ func (c *simEngineCommand) Run(ctx context.Context, log *slog.Logger) error {
 			Load: c.Load, Jitter: c.Jitter, TailShare: c.TailShare, TailFactor: c.TailFactor,
 			MaxSeqs: c.MaxSeqs, KVBlocks: c.KVBlocks, BlockSize: c.BlockSize, ContextLength: c.ContextLength,
 			OutputTokens: c.OutputTokens, NoPrefixCaching: c.NoPrefixCaching, Seed: c.Seed,
+			Faults: faults,
+			OnCrash: func() {
+				log.Error("crashed as asked")
+				os.Exit(1)
+			},
 		}),
 		ReadHeaderTimeout: 10 * time.Second,
 	}
