@@ -113,8 +113,8 @@ func TestEveryPageIsAccessibleInEveryLook(t *testing.T) {
 	}
 }
 
-// The Metrics tab of the demo: four charts, that a live refresh gives new figures
-// and does not draw anew, so that a zoom stays.
+// The Metrics tab of the demo: charts of all three layers, that a live refresh gives new
+// figures and does not draw anew, so that a zoom stays.
 func TestMetricsTabRefreshesItsFiguresAndKeepsItsCharts(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t)
@@ -124,8 +124,12 @@ func TestMetricsTabRefreshesItsFiguresAndKeepsItsCharts(t *testing.T) {
 	v.must(v.page.Locator("[data-chart] canvas").First().WaitFor())
 	charts, err := v.page.Locator("[data-chart] canvas").Count()
 	v.must(err)
-	if charts != 4 {
-		t.Errorf("%d charts, want TTFT, ITL, E2E and KV cache", charts)
+	for _, id := range []string{"ttft", "itl", "e2e", "kv_cache", "requests", "tokens"} {
+		n, err := v.page.Locator("#chart-" + id + " canvas").Count()
+		v.must(err)
+		if n != 1 {
+			t.Errorf("%d charts of %s", n, id)
+		}
 	}
 	_, err = v.page.Evaluate(`document.querySelectorAll("[data-chart] canvas").forEach(c => { c.keptByTest = true })`)
 	v.must(err)
@@ -134,8 +138,8 @@ func TestMetricsTabRefreshesItsFiguresAndKeepsItsCharts(t *testing.T) {
 	waitFor(t, patience, "the card shows newer figures", func() bool { return samples() != before })
 	kept, err := v.page.Evaluate(`[...document.querySelectorAll("[data-chart] canvas")].filter(c => c.keptByTest).length`)
 	v.must(err)
-	if fmt.Sprint(kept) != "4" {
-		t.Errorf("%v of 4 charts outlived the refresh", kept)
+	if fmt.Sprint(kept) != fmt.Sprint(charts) {
+		t.Errorf("%v of %d charts outlived the refresh", kept, charts)
 	}
 	v.clean()
 	if os.Getenv("SCREENSHOTS") != "" {

@@ -9,7 +9,6 @@ import (
 
 	"tokenfactory/factory"
 	"tokenfactory/metrics"
-	"tokenfactory/slo"
 	"tokenfactory/store"
 	tab "tokenfactory/views/metrics"
 	"tokenfactory/web/respond"
@@ -21,6 +20,13 @@ type Metrics struct {
 	Store     *store.Store
 	Now       func() time.Time
 	PublicURL string
+	// Events are the marks on charts; nil where none are kept.
+	Events EventReader
+}
+
+// EventReader finds what happened to a deployment in a range of time.
+type EventReader interface {
+	Events(ctx context.Context, deploymentID string, from, to time.Time) ([]factory.Event, error)
 }
 
 // Show is the Metrics tab. The page's script asks for its live part only.
@@ -37,7 +43,7 @@ func (h *Metrics) Show(c echo.Context) error {
 		return err
 	}
 	t := tab.Tab{Deployment: d.Deployment, Query: query, Window: window, Now: now, ZoneName: session.Zone(c).String()}
-	if t.Panels, err = h.panels(ctx, d.Deployment, window, now); err != nil {
+	if err := h.fill(ctx, &t, d); err != nil {
 		return err
 	}
 	if t.LastRequest, err = lastAt(ctx, h.Store, d.ID, metrics.E2E); err != nil {
@@ -65,6 +71,9 @@ func windowOf(q *tab.Query, now time.Time, zone *time.Location) (metrics.Window,
 	if q.View != "table" {
 		q.View = ""
 	}
+	if q.Compare != "previous" {
+		q.Compare = ""
+	}
 	chosen, ok := tab.FindRange(q.Range)
 	if !ok {
 		q.Range = tab.DefaultRange
@@ -89,15 +98,8 @@ func windowOf(q *tab.Query, now time.Time, zone *time.Location) (metrics.Window,
 }
 
 func customRange(q *tab.Query, now time.Time, zone *time.Location, errs factory.FieldErrors) (from, to time.Time) {
-	const typed = "2006-01-02T15:04"
-	from, err := time.ParseInLocation(typed, q.From, zone)
-	if err != nil {
-		errs.Add("from", "Choose a day and a time.")
-	}
-	to, err = time.ParseInLocation(typed, q.To, zone)
-	if err != nil {
-		errs.Add("to", "Choose a day and a time.")
-	}
+	from = readMoment(&q.From, zone, "from", errs)
+	to = readMoment(&q.To, zone, "to", errs)
 	if len(errs) > 0 {
 		return from, to
 	}
@@ -110,40 +112,17 @@ func customRange(q *tab.Query, now time.Time, zone *time.Location, errs factory.
 	return from, to
 }
 
-func (h *Metrics) panels(ctx context.Context, d factory.Deployment, w metrics.Window, now time.Time) ([]tab.Panel, error) {
-	series, err := readSeries(ctx, h.Store, d.ID, w, now)
+// readMoment reads a time as the form writes it, in the viewer's zone, or as links of
+// alerts do. The field then shows it as the form would.
+func readMoment(text *string, zone *time.Location, field string, errs factory.FieldErrors) time.Time {
+	const typed = "2006-01-02T15:04"
+	if t, err := time.Parse(time.RFC3339, *text); err == nil {
+		*text = t.In(zone).Format(typed)
+		return t
+	}
+	t, err := time.ParseInLocation(typed, *text, zone)
 	if err != nil {
-		return nil, err
+		errs.Add(field, "Choose a day and a time.")
 	}
-	previous, err := readSummaries(ctx, h.Store, d.ID, w.Previous())
-	if err != nil {
-		return nil, err
-	}
-	var out []tab.Panel
-	for _, name := range chartNames {
-		m, _ := metrics.Find(name)
-		p := tab.Panel{
-			Metric: m, Series: series[m.Name], Previous: previous[m.Name],
-			Objective: slo.ObjectiveOf(d.DeploymentSpec, m.Name),
-		}
-		if m.Shape == metrics.Gauge && p.Series.Summary.N == 0 {
-			if p.Absent, err = h.absent(ctx, d, m, series[metrics.E2E].Summary.N > 0); err != nil {
-				return nil, err
-			}
-		}
-		out = append(out, p)
-	}
-	return out, nil
-}
-
-// absent says why a gauge of the engine has no samples.
-func (h *Metrics) absent(ctx context.Context, d factory.Deployment, m metrics.Metric, traffic bool) (string, error) {
-	last, err := lastAt(ctx, h.Store, d.ID, m.Name)
-	if err != nil || last != nil {
-		return "", err
-	}
-	if !traffic {
-		return "Not reported yet: the agent reads it from the engine once that runs.", nil
-	}
-	return "Not reported by this engine. The gateway's figures do not depend on it.", nil
+	return t
 }

@@ -25,6 +25,9 @@ type (
 		StepS      int64      `json:"step_s"`
 		Summary    apiSummary `json:"summary"`
 		Series     apiSeries  `json:"series"`
+		// Layers are all metrics of the catalogue, on the times in T.
+		T      []time.Time                                    `json:"t"`
+		Layers map[metrics.Layer]map[metrics.Name]apiMeasured `json:"layers"`
 	}
 	apiSummary struct {
 		TTFT apiLatency `json:"ttft_ms"`
@@ -66,7 +69,7 @@ type (
 
 // JSON answers the API with the same numbers as the tab.
 func (h *Metrics) JSON(c echo.Context) error {
-	ctx, now := c.Request().Context(), h.Now()
+	now := h.Now()
 	d, err := h.visible(c)
 	if err != nil {
 		return err
@@ -75,11 +78,17 @@ func (h *Metrics) JSON(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	series, err := readSeries(ctx, h.Store, d.ID, w, now)
+	layers := visibleLayers(c)
+	series, err := h.read(c, d.ID, layers, w, now)
 	if err != nil {
 		return err
 	}
-	kv := series[metrics.KVCache]
+	kv, seen := series[metrics.KVCache]
+	if !seen {
+		if kv, err = metrics.SeriesOf(metrics.KVCache, w, nil); err != nil {
+			return err
+		}
+	}
 	return respond.JSON(c, http.StatusOK, apiMetrics{
 		Deployment: d.Name, From: w.From, To: w.To, StepS: int64(w.Step / time.Second),
 		Summary: apiSummary{
@@ -90,6 +99,7 @@ func (h *Metrics) JSON(c echo.Context) error {
 			TTFT: latenciesOf(series[metrics.TTFT]), ITL: latenciesOf(series[metrics.ITL]), E2E: latenciesOf(series[metrics.E2E]),
 			KV: apiGauges{T: kv.Times, Average: allRounded(kv.Average, 6), Peak: allRounded(kv.Peak, 6)},
 		},
+		T: kv.Times, Layers: layersOf(layers, series),
 	})
 }
 
@@ -175,7 +185,7 @@ func latenciesOf(s metrics.Series) apiLatencies {
 }
 
 func rounded(v *float64, digits int) *float64 {
-	if v == nil {
+	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) {
 		return nil
 	}
 	f := math.Pow10(digits)

@@ -148,8 +148,9 @@ func (s Site) deployments(g *echo.Group, apply *handlers.Apply) {
 	g.POST(paths.Alias(":id"), aliases.Update, operator)
 	g.POST(paths.RemoveAlias(":id"), aliases.Remove, operator)
 
-	metrics := &handlers.Metrics{Store: s.Store, Now: s.Now, PublicURL: s.PublicURL}
+	metrics := &handlers.Metrics{Store: s.Store, Now: s.Now, PublicURL: s.PublicURL, Events: s.Store}
 	g.GET(paths.DeploymentMetrics(":id"), metrics.Show, operator)
+	g.GET(paths.DeploymentMetricsCSV(":id"), metrics.CSV, operator)
 }
 
 // customers is what operators see and change of tenants.
@@ -229,6 +230,7 @@ func (s Site) programs(g *echo.Group) {
 
 	metrics := &handlers.Metrics{Store: s.Store, Now: s.Now, PublicURL: s.PublicURL}
 	g.GET("/deployments/:name/metrics", metrics.JSON, known)
+	g.GET("/deployments/:name/metrics.csv", metrics.APICSV, known)
 
 	usage := &handlers.Usage{Store: s.Store, Now: s.Now}
 	g.GET("/usage", usage.SumsJSON, known)

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +19,8 @@ import (
 	"tokenfactory/factory"
 	"tokenfactory/gateway"
 	"tokenfactory/handlers"
+	"tokenfactory/slo"
+	"tokenfactory/slo/notify"
 	"tokenfactory/store"
 	"tokenfactory/views/layout"
 	"tokenfactory/web"
@@ -38,14 +42,19 @@ func (s storage) open(ctx context.Context) (*store.Store, error) {
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data folder: %w", err)
 	}
-	url := s.DatabaseURL
-	if url == "" {
-		url = "sqlite:" + filepath.Join(s.Data, "tokenfactory.db")
+	seal, err := factory.OpenSeal(filepath.Join(s.Data, "seal.key"))
+	if err != nil {
+		return nil, err
 	}
-	st, err := store.Open(ctx, url)
+	address := s.DatabaseURL
+	if address == "" {
+		address = "sqlite:" + filepath.Join(s.Data, "tokenfactory.db")
+	}
+	st, err := store.Open(ctx, address)
 	if err != nil {
 		return nil, fmt.Errorf("open the store: %w", err)
 	}
+	st.UseSeal(seal)
 	return st, nil
 }
 
@@ -56,6 +65,8 @@ type app struct {
 	gateway    *gateway.Gateway
 	tunnels    *agents.Tunnels
 	controller *agents.Controller
+	watcher    *slo.Watcher
+	sender     *notify.Sender
 	handler    http.Handler
 	publicURL  string
 	log        *slog.Logger
@@ -81,6 +92,8 @@ func open(ctx context.Context, where storage, publicURL string, zone *time.Locat
 		return nil, errors.Join(fmt.Errorf("open the usage spool: %w", err), st.Close())
 	}
 	a.controller = &agents.Controller{Store: st, Log: log.With("part", "controller"), Now: factory.Now}
+	a.watcher = &slo.Watcher{Store: st, Now: factory.Now, Log: log.With("part", "watcher"), Links: links(publicURL)}
+	a.sender = &notify.Sender{Store: st, Courier: notify.Shoutrrr, Now: factory.Now, Log: log.With("part", "alerts")}
 	a.handler, err = web.New(web.Site{
 		Store:     st,
 		Gateway:   a.gateway,
@@ -97,6 +110,20 @@ func open(ctx context.Context, where storage, publicURL string, zone *time.Locat
 		return nil, errors.Join(err, st.Close())
 	}
 	return a, nil
+}
+
+// links are the pages that alerts lead to, when it is known where people reach them.
+func links(publicURL string) slo.Links {
+	if publicURL == "" {
+		return slo.Links{}
+	}
+	base := strings.TrimRight(publicURL, "/")
+	return slo.Links{
+		Deployment: func(id string, from, to time.Time) string {
+			return base + paths.With(paths.DeploymentMetrics(id), url.Values{"from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}})
+		},
+		Tenant: func(id string) string { return base + paths.Tenant(id) },
+	}
 }
 
 // waking has a deployment's replicas planned as soon as a request woke it.
@@ -144,6 +171,8 @@ func (a *app) Run(ctx context.Context, ln net.Listener) error {
 	g.Go(func() error { return a.gateway.Run(gctx) })
 	g.Go(func() error { return a.tunnels.Run(gctx) })
 	g.Go(func() error { return a.controller.Run(gctx) })
+	g.Go(func() error { return a.watcher.Run(gctx) })
+	g.Go(func() error { return a.sender.Run(gctx) })
 	g.Go(func() error { return a.sweep(gctx) })
 	g.Go(func() error { return keepHeapFloor(gctx) })
 	g.Go(func() error {
@@ -182,7 +211,8 @@ func (a *app) sweep(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		now := factory.Now()
-		if err := errors.Join(a.store.SweepBuckets(ctx, now), a.store.SweepSessions(ctx, now), a.store.SweepRefusals(ctx, now)); err != nil && ctx.Err() == nil {
+		if err := errors.Join(a.store.SweepBuckets(ctx, now), a.store.SweepSessions(ctx, now), a.store.SweepRefusals(ctx, now),
+			a.store.SweepEvents(ctx, now), a.store.SweepAlerts(ctx, now)); err != nil && ctx.Err() == nil {
 			a.log.Warn("sweep", "err", err)
 		}
 		select {

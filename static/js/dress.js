@@ -29,7 +29,7 @@ function lonely(series, rows) {
   for (let i = 0; i < rows.length; i++) {
     if (has(i) && !has(i - 1) && !has(i + 1)) alone.add(i);
   }
-  if (alone.size && !series.name.startsWith("_") && !series.areaStyle) {
+  if (alone.size && !series.name.startsWith("_") && series.stack !== "spread") {
     series.showSymbol = true;
     series.showAllSymbol = true;
     series.symbol = "circle";
@@ -93,6 +93,8 @@ export function dress(raw, host) {
       series.markLine.label = { ...series.markLine.label, fontSize: 11, padding: [2, 4], backgroundColor: get("--color-base-100") };
     }
   }
+  if (option.events?.length) option.series.push(happened(option.events, text));
+  for (const key of ["events", "said", "samples"]) delete option[key];
   const order = option.legend.data.map(({ name }) => name);
   option.tooltip = merge(option.tooltip ?? {}, {
     // The default writes HTML with style attributes, which the policy refuses.
@@ -103,7 +105,7 @@ export function dress(raw, host) {
     borderWidth: 1,
     padding: [8, 12],
     textStyle: { color: get("--color-base-content"), fontSize: 12, fontFamily: option.textStyle.fontFamily },
-    formatter: (params) => describe([params].flat(), unit, order),
+    formatter: (params) => describe([params].flat(), unit, order, raw),
   });
   option.tooltip.axisPointer = merge(option.tooltip.axisPointer ?? {}, { lineStyle: { color: text, width: 1, type: [3, 3] } });
   if (option.dataZoom) option.dataZoom = option.dataZoom.map((zoom) => dressZoom(zoom, get));
@@ -132,6 +134,23 @@ function dressZoom(zoom, get) {
   };
 }
 
+// Marks of events hang on a line of their own that is never drawn or named.
+function happened(events, text) {
+  return {
+    name: "_events",
+    type: "line",
+    data: [],
+    markLine: {
+      silent: true,
+      animation: false,
+      symbol: "none",
+      lineStyle: { color: text, width: 1, type: [2, 4] },
+      label: { show: true, formatter: "{b}", position: "insideEndTop", fontSize: 10, color: text },
+      data: events.map(({ at, kind }) => ({ name: kind, xAxis: at })),
+    },
+  };
+}
+
 const objectiveOf = (option) => option.series?.flatMap((s) => s.markLine?.data ?? [])[0]?.yAxis;
 
 // An axis follows its data, and makes room for an objective that is near: one far
@@ -143,7 +162,7 @@ function roomFor(objective, most) {
 }
 
 // describe writes a tooltip: when, each line's value, and how many samples they rest on.
-function describe(params, unit, order) {
+function describe(params, unit, order, { said = {}, samples = false }) {
   const shown = params
     .filter((p) => order.includes(p.seriesName))
     .sort((a, b) => order.indexOf(a.seriesName) - order.indexOf(b.seriesName));
@@ -153,8 +172,8 @@ function describe(params, unit, order) {
   const when = typeof row[0] === "number" ? moment(row[0]) : row[0];
   const lines = shown.map((p) => {
     const column = [p.encode.y].flat()[0];
-    return `${p.marker}${p.seriesName}   ${withUnit(p.value[column], unit)}`;
+    return `${p.marker}${p.seriesName}   ${said[p.seriesName]?.[p.dataIndex] ?? withUnit(p.value[column], unit)}`;
   });
-  const samples = first.axisType === "xAxis.time" ? `\n${withUnit(row.at(-1), row.at(-1) === 1 ? "sample" : "samples")}` : "";
-  return `${when}\n${lines.join("\n")}${samples}`;
+  const count = samples ? `\n${withUnit(row.at(-1), row.at(-1) === 1 ? "sample" : "samples")}` : "";
+  return `${when}\n${lines.join("\n")}${count}`;
 }

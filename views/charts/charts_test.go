@@ -67,7 +67,7 @@ func read(t *testing.T, o Option) option {
 }
 
 func TestLatencyChartDrawsPercentilesGapsAndObjective(t *testing.T) {
-	o := read(t, Latency(series(t, metrics.TTFT, 100, 200), &Objective{Value: 500, Label: "objective 500 ms"}))
+	o := read(t, Latency(series(t, metrics.TTFT, 100, 200), nil, &Objective{Value: 500, Label: "objective 500 ms"}))
 	if got := strings.Join(o.Legend.Data, " "); got != "p50 p90 p95 p99" {
 		t.Errorf("legend %q", got)
 	}
@@ -100,6 +100,37 @@ func TestLatencyChartDrawsPercentilesGapsAndObjective(t *testing.T) {
 	}
 	if len(o.Grid) != 1 || o.XAxis[0].Type != "time" || o.XAxis[0].Max != float64(start.Add(3*time.Minute).UnixMilli()) {
 		t.Errorf("grid %v, axis %+v", o.Grid, o.XAxis)
+	}
+}
+
+func TestLatencyChartDrawsTheWindowBeforeUnderThisOne(t *testing.T) {
+	v := 80.0
+	o := read(t, Latency(series(t, metrics.TTFT, 100), []*float64{nil, &v, nil}, nil))
+	if got := strings.Join(o.Legend.Data, " "); got != "p50 p90 p95 p99 p50 before" {
+		t.Errorf("legend %q", got)
+	}
+	if rows := o.Dataset[0].Source; rows[0][5] != nil || rows[1][5] != 80.0 || rows[0][6] != 1.0 {
+		t.Errorf("rows %v", rows)
+	}
+	if ghost := o.Series[4]; ghost.Encode.Y != 5 || ghost.LineStyle.Type != "1 4" {
+		t.Errorf("ghost %+v", ghost)
+	}
+}
+
+func TestLinesShareTheirTimesAndKeepGapsAndWords(t *testing.T) {
+	v := func(x float64) *float64 { return &x }
+	w := metrics.Window{From: start, To: start.Add(3 * time.Minute), Step: time.Minute}
+	o := Lines(w, []Line{
+		{Name: "a", Color: "--chart-1", Values: []*float64{v(1.23456), nil, v(0)}},
+		{Name: "b", Color: "--chart-2", Dash: "5 3", Values: []*float64{nil, nil, v(2)}, Said: map[int]string{1: "> 60 s"}},
+	}, Plot{Digits: 2}).Marked([]Event{{start.Add(time.Minute), "restart", "The engine began anew."}})
+	rows := read(t, o).Dataset[0].Source
+	if len(rows) != 3 || rows[2][0] != float64(start.Add(2*time.Minute).UnixMilli()) || rows[0][1] != 1.23 || rows[1][1] != nil || rows[2][1] != 0.0 {
+		t.Errorf("rows %v", rows)
+	}
+	b, err := json.Marshal(o)
+	if err != nil || !strings.Contains(string(b), `"said":{"b":{"1":"\u003e 60 s"}}`) || !strings.Contains(string(b), `"kind":"restart"`) {
+		t.Errorf("%v in %s", err, b)
 	}
 }
 

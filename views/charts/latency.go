@@ -2,6 +2,7 @@ package charts
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	echarts "github.com/go-echarts/go-echarts/v2/charts"
@@ -23,18 +24,28 @@ type Objective struct {
 	Label string
 }
 
+// beforeName is the median of the window before, drawn under this one.
+const beforeName = "p50 before"
+
 // Latency makes the option of a latency's percentiles over time. Steps without
-// samples are gaps.
-func Latency(s metrics.Series, objective *Objective) Option {
-	c := overTime(s.Window, PercentileNames, nil)
+// samples are gaps. before is the median of the window before, step by step, or nil.
+func Latency(s metrics.Series, before []*float64, objective *Objective) Option {
+	names := PercentileNames
+	if before != nil {
+		names = append(slices.Clone(names), beforeName)
+	}
+	c := overTime(s.Window, names, nil)
 	rows := make([][]any, len(s.Times))
 	for i, t := range s.Times {
-		row := make([]any, 0, 2+len(PercentileNames))
+		row := make([]any, 0, 3+len(PercentileNames))
 		row = append(row, t.UnixMilli())
 		for p := range PercentileNames {
-			row = append(row, cell(at(s.Q, p, i), 3))
+			row = append(row, percentile(at(s.Q, p, i)))
 		}
-		rows[i] = append(row, s.N[i])
+		if before != nil {
+			row = append(row, percentile(valueAt(before, i)))
+		}
+		rows[i] = append(row, math.Round(s.N[i]))
 	}
 	c.AddDataset(opts.Dataset{Source: rows})
 	for p, name := range PercentileNames {
@@ -48,8 +59,18 @@ func Latency(s metrics.Series, objective *Objective) Option {
 		}
 		c.AddSeries(name, nil, options...)
 	}
+	if before != nil {
+		ghost := Line{Color: "--chart-text", Dash: "1 4"}
+		c.AddSeries(beforeName, nil, append(ghost.looks(false), encoded(1+len(PercentileNames)))...)
+	}
 	c.Validate()
-	return finish(c.JSON())
+	return sampled(finish(c.JSON()))
+}
+
+// sampled says that the last column of an option's rows counts the samples.
+func sampled(o Option) Option {
+	o["samples"] = true
+	return o
 }
 
 // Names of a gauge's series.
@@ -96,7 +117,7 @@ func Gauge(s metrics.Series, objective *Objective) Option {
 		echarts.WithLineStyleOpts(opts.LineStyle{Color: "var(--chart-p50)", Width: 1.75, Type: "5 3"}),
 		echarts.WithItemStyleOpts(opts.ItemStyle{Color: "var(--chart-p50)"}))
 	c.Validate()
-	return finish(c.JSON())
+	return sampled(finish(c.JSON()))
 }
 
 var line = echarts.WithLineChartOpts(opts.LineChart{ShowSymbol: opts.Bool(false), ConnectNulls: opts.Bool(false)})
@@ -131,6 +152,14 @@ func at(rows [][]*float64, row, i int) *float64 {
 		return nil
 	}
 	return rows[row][i]
+}
+
+// percentile keeps what a sketch with 1 % of error can tell, and a little more.
+func percentile(v *float64) any {
+	if v != nil && math.Abs(*v) >= 100 {
+		return cell(v, 1)
+	}
+	return cell(v, 3)
 }
 
 // cell writes a value with so many digits after the point; nil is a gap.

@@ -4,6 +4,8 @@ package metrics
 
 import (
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"tokenfactory/factory"
@@ -50,6 +52,9 @@ type Query struct {
 	To    string `query:"to"`
 	View  string `query:"view"` // "table" or empty
 	Hide  string `query:"hide"` // lines that were switched off, kept by the page's script
+	// Replica narrows the page down to one replica; empty is all of them, merged.
+	Replica string `query:"replica"`
+	Compare string `query:"compare"` // "previous" or empty
 	// Errors are about From and To.
 	Errors factory.FieldErrors `query:"-"`
 }
@@ -60,14 +65,27 @@ func (q Query) Custom() bool { return q.From != "" || q.To != "" }
 // Table reports whether tables are asked for.
 func (q Query) Table() bool { return q.View == "table" }
 
+// Compared reports whether the window before is drawn under this one.
+func (q Query) Compared() bool { return q.Compare == "previous" }
+
 func (q Query) url(deploymentID string) string {
-	v := url.Values{"view": {q.View}, "hide": {q.Hide}}
+	return paths.With(paths.DeploymentMetrics(deploymentID), q.values())
+}
+
+// csv is where the same numbers are as a file.
+func (q Query) csv(deploymentID string) string {
+	q.View, q.Hide, q.Compare = "", "", ""
+	return paths.With(paths.DeploymentMetricsCSV(deploymentID), q.values())
+}
+
+func (q Query) values() url.Values {
+	v := url.Values{"view": {q.View}, "hide": {q.Hide}, "replica": {q.Replica}, "compare": {q.Compare}}
 	if q.Custom() {
 		v["from"], v["to"] = []string{q.From}, []string{q.To}
 	} else if q.Range != DefaultRange {
 		v["range"] = []string{q.Range}
 	}
-	return paths.With(paths.DeploymentMetrics(deploymentID), v)
+	return v
 }
 
 func (q Query) ranges(deploymentID string) []ui.Link {
@@ -89,6 +107,15 @@ func (q Query) views(deploymentID string) []ui.Link {
 	}
 }
 
+func (q Query) comparisons(deploymentID string) []ui.Link {
+	alone, compared := q, q
+	alone.Compare, compared.Compare = "", "previous"
+	return []ui.Link{
+		{Label: "This range", Href: alone.url(deploymentID), Current: !q.Compared()},
+		{Label: "With the one before", Href: compared.url(deploymentID), Current: q.Compared()},
+	}
+}
+
 // refresh is how often the tab reads itself anew; empty for a range that is over.
 func (q Query) refresh() string {
 	if q.Custom() {
@@ -96,4 +123,17 @@ func (q Query) refresh() string {
 	}
 	r, _ := FindRange(q.Range)
 	return r.Refresh
+}
+
+// hidden are the choices that the form of replicas keeps, by name.
+func (q Query) hidden() []ui.Option {
+	q.Replica = ""
+	var out []ui.Option
+	for name, values := range q.values() {
+		if values[0] != "" {
+			out = append(out, ui.Option{Value: name, Label: values[0]})
+		}
+	}
+	slices.SortFunc(out, func(a, b ui.Option) int { return strings.Compare(a.Value, b.Value) })
+	return out
 }

@@ -19,6 +19,12 @@ type Tab struct {
 	Window     metrics.Window
 	// Panels follow the metric catalogue.
 	Panels []Panel
+	// Layers are the three parts of the page, with the panels in them.
+	Layers []Layer
+	// Replicas can be chosen; those that were measured in the range or run now.
+	Replicas []ui.Option
+	// Events are what happened to the deployment in the range.
+	Events []charts.Event
 	// LastRequest is when a request was last answered; nil before the first one.
 	LastRequest *time.Time
 	Now         time.Time
@@ -29,9 +35,11 @@ type Tab struct {
 
 // Panel is one metric of the tab.
 type Panel struct {
-	Metric    metrics.Metric
-	Series    metrics.Series
-	Previous  metrics.Summary // of the window before
+	Metric   metrics.Metric
+	Series   metrics.Series
+	Previous metrics.Summary // of the window before
+	// Before are the medians of the window before, step by step; nil when it is not compared.
+	Before    []*float64
 	Objective *slo.Objective
 	// Absent says why there is nothing to show though the deployment is in use; the
 	// engine does not report everything.
@@ -83,7 +91,7 @@ func (p Panel) option() charts.Option {
 	if p.Metric.Shape == metrics.Gauge {
 		return charts.Gauge(p.Series, p.line(100))
 	}
-	return charts.Latency(p.Series, p.line(1))
+	return charts.Latency(p.Series, p.Before, p.line(1))
 }
 
 // promise is the objective in words.

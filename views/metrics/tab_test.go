@@ -138,6 +138,10 @@ func TestTabShowsWhatIsThereAndSaysWhatIsNot(t *testing.T) {
 		Panels: []Panel{panelOf(t, metrics.TTFT, map[float64]int{100: 3}, nil), kv},
 	}
 	draw := func() string {
+		var err error
+		if tab.Layers, err = Layers(tab.Deployment, Measured{Window: window, Now: tab.Now}, tab.Panels, true); err != nil {
+			t.Fatal(err)
+		}
 		var b bytes.Buffer
 		if err := Show(tab).Render(context.Background(), &b); err != nil {
 			t.Fatal(err)

@@ -92,16 +92,17 @@ func EditModel(id string) string         { return join(Models, id, "edit") }
 func RemoveModel(id string) string       { return join(Models, id, "remove") }
 func NewModelFrom(builtIn string) string { return NewModel + "?from=" + url.QueryEscape(builtIn) }
 
-func Deployment(id string) string         { return join(Deployments, id) }
-func DeploymentMetrics(id string) string  { return join(Deployments, id, "metrics") }
-func DeploymentReplicas(id string) string { return join(Deployments, id, "replicas") }
-func DeploymentSettings(id string) string { return join(Deployments, id, "settings") }
-func StopDeployment(id string) string     { return join(Deployments, id, "stop") }
-func StartDeployment(id string) string    { return join(Deployments, id, "start") }
-func RestartDeployment(id string) string  { return join(Deployments, id, "restart") }
-func SleepDeployment(id string) string    { return join(Deployments, id, "sleep") }
-func WakeDeployment(id string) string     { return join(Deployments, id, "wake") }
-func RemoveDeployment(id string) string   { return join(Deployments, id, "remove") }
+func Deployment(id string) string           { return join(Deployments, id) }
+func DeploymentMetricsCSV(id string) string { return join(Deployments, id, "metrics.csv") }
+func DeploymentMetrics(id string) string    { return join(Deployments, id, "metrics") }
+func DeploymentReplicas(id string) string   { return join(Deployments, id, "replicas") }
+func DeploymentSettings(id string) string   { return join(Deployments, id, "settings") }
+func StopDeployment(id string) string       { return join(Deployments, id, "stop") }
+func StartDeployment(id string) string      { return join(Deployments, id, "start") }
+func RestartDeployment(id string) string    { return join(Deployments, id, "restart") }
+func SleepDeployment(id string) string      { return join(Deployments, id, "sleep") }
+func WakeDeployment(id string) string       { return join(Deployments, id, "wake") }
+func RemoveDeployment(id string) string     { return join(Deployments, id, "remove") }
 
 func Alias(id string) string       { return join(Aliases, id) }
 func EditAlias(id string) string   { return join(Aliases, id, "edit") }
@@ -134,3 +135,6 @@ func OwnRemoveMember(tenant, user string) string {
 
 // The JSON API.
 func APIMetrics(deployment string) string { return join(API, "deployments", deployment, "metrics") }
+func APIMetricsCSV(deployment string) string {
+	return join(API, "deployments", deployment, "metrics.csv")
+}
