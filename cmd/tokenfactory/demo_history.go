@@ -165,15 +165,31 @@ func (h *historian) request(at time.Time, load float64) {
 	prompt := max(8, int(float64(h.past.prompt)*h.around(1, 0.5)))
 	output := max(2, int(float64(h.past.output)*h.around(1, 0.5)))
 	e2e := ttft + itl*float64(output-1)
-	h.observe(at, metrics.TTFT, ttft, 1)
+	key := h.keys[h.rnd.IntN(len(h.keys))]
+	of := [...]metrics.Of{{Deployment: h.deployment.ID}, {Deployment: h.deployment.ID, Tenant: key.TenantID, Key: key.ID}}
+	observe := func(name metrics.Name, value float64, n int) {
+		for _, o := range of {
+			h.recorder.ObserveOf(at, o, name, value, n)
+		}
+	}
+	observe(metrics.TTFT, ttft, 1)
 	// Gaps of one request differ a little around their mean.
 	for _, part := range []float64{0.9, 1, 1, 1.15} {
-		h.observe(at, metrics.ITL, itl*part, max(1, (output-1)/4))
+		observe(metrics.ITL, itl*part, max(1, (output-1)/4))
 	}
-	h.observe(at, metrics.E2E, e2e, 1)
-	h.observe(at, metrics.Requests, 1, 1)
-	key := h.keys[h.rnd.IntN(len(h.keys))]
+	observe(metrics.E2E, e2e, 1)
+	observe(metrics.Decode, e2e-ttft, 1)
+	observe(metrics.Queue, 0, 1)
+	observe(metrics.Requests, 1, 1)
+	observe(h.judged(ttft, itl, e2e, output), 1, 1)
 	cached := int64(float64(prompt) * h.past.cachedPart * h.rnd.Float64())
+	observe(metrics.InputTokens, float64(prompt), 1)
+	observe(metrics.OutputTokens, float64(output), 1)
+	if cached > 0 {
+		observe(metrics.CachedTokens, float64(cached), 1)
+	}
+	observe(metrics.PromptLength, float64(prompt), 1)
+	observe(metrics.OutputLength, float64(output), 1)
 	h.usage = append(h.usage, factory.Usage{
 		ID: factory.NewID(), TenantID: key.TenantID, KeyID: key.ID, DeploymentID: h.deployment.ID,
 		PriceID: h.deployment.Price.ID, Endpoint: "chat.completions",
@@ -182,6 +198,18 @@ func (h *historian) request(at time.Time, load float64) {
 		PromptTokens: int64(prompt), CachedTokens: cached, CompletionTokens: int64(output),
 		StartedAt: at, TTFTMS: &ttft, E2EMS: &e2e,
 	})
+}
+
+// judged is how the gateway would have judged an invented request.
+func (h *historian) judged(ttft, itl, e2e float64, output int) metrics.Name {
+	t := h.deployment.Targets()
+	within := func(ms float64, target time.Duration) bool {
+		return target == 0 || ms <= float64(target)/float64(time.Millisecond)
+	}
+	if within(ttft, t.TTFT) && within(itl, t.ITL) && float64(output) >= t.OutputRate*e2e/1000 {
+		return metrics.Good
+	}
+	return metrics.Bad
 }
 
 func (h *historian) observe(at time.Time, name metrics.Name, value float64, n int) {

@@ -59,6 +59,10 @@ export function dress(raw, host) {
     inactiveColor: get("--line-strong"),
     inactiveBorderColor: get("--line-strong"),
     itemGap: 14,
+    pageIconColor: text,
+    pageIconInactiveColor: get("--line-strong"),
+    pageIconSize: 10,
+    pageTextStyle: { color: text, fontSize: 11 },
   });
   option.legend.data = option.legend.data.map((name) =>
     areas.has(name) ? { name, icon: "roundRect" } : { name, itemStyle: { opacity: lines.has(name) ? 0 : 1 } },

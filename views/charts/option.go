@@ -13,12 +13,12 @@ import (
 type Option map[string]any
 
 // base is what all charts share: one grid, a tooltip over all series of a step,
-// and a legend that switches series on and off.
+// and a legend that switches series on and off; one that does not fit is leafed through.
 func base(legend []string, grid opts.Grid) []echarts.GlobalOpts {
 	return []echarts.GlobalOpts{
 		echarts.WithAnimation(false),
 		echarts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(true), Trigger: "axis", AxisPointer: &opts.AxisPointer{Type: "line", Snap: opts.Bool(true)}}),
-		echarts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Data: legend, Left: "0", Top: "0", ItemWidth: 28, ItemHeight: 8}),
+		echarts.WithLegendOpts(opts.Legend{Show: opts.Bool(true), Type: "scroll", Data: legend, Left: "0", Top: "0", ItemWidth: 28, ItemHeight: 8}),
 		echarts.WithGridOpts(grid),
 	}
 }

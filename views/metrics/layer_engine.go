@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"tokenfactory/metrics"
+	"tokenfactory/slo"
 	"tokenfactory/views/charts"
 	"tokenfactory/views/ui"
 )
@@ -114,9 +115,6 @@ func (m Measured) preemptions() Chart {
 	return c
 }
 
-// mostDrift is how far the engine's count of tokens may lie from ours.
-const mostDrift = 0.005
-
 // counted sets the gateway's count of tokens against the engine's.
 func (m Measured) counted() Chart {
 	c := Chart{
@@ -145,27 +143,30 @@ func (m Measured) counted() Chart {
 		}
 		ours, theirs := m.summary(x.gateway).Sum, m.summary(x.engine).Sum
 		c.Facts = append(c.Facts, reading{x.label + ", gateway", ui.Count(int64(math.Round(ours))), ""}, reading{x.label + ", engine", ui.Count(int64(math.Round(theirs))), ""})
-		c.Notes = append(c.Notes, drift(x.label, ours, theirs))
 	}
+	c.Notes = append(c.Notes, m.drift())
 	return c
 }
 
-func drift(label string, ours, theirs float64) remark {
-	if ours == 0 {
-		return remark{Tone: ui.Plain, Icon: "none", Text: "Tokens " + label + ": nothing passed the gateway to compare with."}
+// drift judges the two counts as the alert does.
+func (m Measured) drift() remark {
+	of := map[metrics.Name]metrics.Summary{}
+	for _, n := range slo.Reconciled {
+		of[n] = m.summary(n)
 	}
-	d := (theirs - ours) / ours
-	text := "Tokens " + label + ": the engine counts " + ui.Percent(math.Abs(d)*100)
+	d := slo.Reconcile(of)
+	apart := ui.Percent(math.Abs(d.Ratio) * 100)
+	more := " more"
+	if d.Ratio < 0 {
+		more = " less"
+	}
 	switch {
-	case d == 0:
-		return remark{Tone: ui.Good, Icon: "ok", Text: "Tokens " + label + ": both count the same."}
-	case d > 0:
-		text += " more."
-	default:
-		text += " less."
+	case !d.OK:
+		return remark{Tone: ui.Plain, Icon: "none", Text: "Too few tokens in this range to compare the two counts."}
+	case d.Alarm:
+		return remark{Tone: ui.Warn, Icon: "warn", Text: "The engine counts " + apart + more + ", which requests under way do not explain."}
+	case d.Ratio == 0:
+		return remark{Tone: ui.Good, Icon: "ok", Text: "Both count the same."}
 	}
-	if math.Abs(d) > mostDrift {
-		return remark{Tone: ui.Warn, Icon: "warn", Text: text}
-	}
-	return remark{Tone: ui.Good, Icon: "ok", Text: text}
+	return remark{Tone: ui.Good, Icon: "ok", Text: "The engine counts " + apart + more + ": no more than requests under way explain."}
 }

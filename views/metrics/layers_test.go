@@ -109,8 +109,19 @@ func TestDriftBeyondHalfAPercentIsAWarning(t *testing.T) {
 	for _, c := range []struct {
 		ours, theirs float64
 		icon, want   string
-	}{{1000, 1000, "ok", "both count the same"}, {1000, 1004, "ok", "0.4 % more"}, {1000, 990, "warn", "1 % less"}, {0, 5, "none", "nothing passed"}} {
-		if got := drift("in", c.ours, c.theirs); got.Icon != c.icon || !strings.Contains(plainText(got.Text), c.want) {
+	}{
+		{1_000_000, 1_000_000, "ok", "Both count the same"}, {1_000_000, 1_004_000, "ok", "0.4 % more"},
+		{1_000_000, 990_000, "warn", "1 % less"}, {1_000_000, 1_006_000, "warn", "0.6 % more"},
+		{0, 5, "none", "Too few"}, {856, 324, "none", "Too few"},
+	} {
+		m := measuredOf(t, func(r *metrics.Recorder) {
+			r.Observe(start, "d", "r", metrics.Requests, 1, 10_000)
+			r.Observe(start, "d", "r", metrics.Running, 2, 1)
+			r.Observe(start, "d", "r", metrics.InputTokens, c.ours/2, 2)
+			r.Observe(start, "d", "r", metrics.PromptTokens, c.theirs/2, 1)
+			r.Observe(start, "d", "r", metrics.GenerationTokens, c.theirs/2, 1)
+		})
+		if got := m.drift(); got.Icon != c.icon || !strings.Contains(plainText(got.Text), c.want) {
 			t.Errorf("%v and %v: %+v", c.ours, c.theirs, got)
 		}
 	}
