@@ -188,6 +188,9 @@ func (h *historian) request(at time.Time, load float64) {
 	if cached > 0 {
 		observe(metrics.CachedTokens, float64(cached), 1)
 	}
+	// What the engine would have counted is the same.
+	h.observe(at, metrics.PromptTokens, float64(prompt), 1)
+	h.observe(at, metrics.GenerationTokens, float64(output), 1)
 	observe(metrics.PromptLength, float64(prompt), 1)
 	observe(metrics.OutputLength, float64(output), 1)
 	h.usage = append(h.usage, factory.Usage{
