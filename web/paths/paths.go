@@ -47,6 +47,12 @@ const (
 	Usage         = "/usage"
 	UsageCSV      = "/usage.csv"
 	Requests      = "/usage/requests"
+	Objectives    = "/objectives"
+	Alerts        = "/alerts"
+	Silences      = "/alerts/silences"
+	NewSilence    = "/alerts/silences/new"
+	Channels      = "/alerts/channels"
+	NewChannel    = "/alerts/channels/new"
 )
 
 // join escapes ids and names, so that a slash in one cannot become another page.
@@ -104,6 +110,14 @@ func SleepDeployment(id string) string      { return join(Deployments, id, "slee
 func WakeDeployment(id string) string       { return join(Deployments, id, "wake") }
 func RemoveDeployment(id string) string     { return join(Deployments, id, "remove") }
 
+func Alert(id string) string         { return join(Alerts, id) }
+func EndSilence(id string) string    { return join(Silences, id, "end") }
+func Channel(id string) string       { return join(Channels, id) }
+func EditChannel(id string) string   { return join(Channels, id, "edit") }
+func SwitchChannel(id string) string { return join(Channels, id, "switch") }
+func TestChannel(id string) string   { return join(Channels, id, "test") }
+func RemoveChannel(id string) string { return join(Channels, id, "remove") }
+
 func Alias(id string) string       { return join(Aliases, id) }
 func EditAlias(id string) string   { return join(Aliases, id, "edit") }
 func RemoveAlias(id string) string { return join(Aliases, id, "remove") }
@@ -119,8 +133,14 @@ func Key(id, key string) string           { return join(Tenants, id, "keys", key
 func RevokeKey(id, key string) string     { return join(Tenants, id, "keys", key, "revoke") }
 
 // The pages of a tenant's members; tenants are named in them.
-func Own(tenant string) string                 { return join("/t", tenant) }
-func OwnModels(tenant string) string           { return join("/t", tenant, "models") }
+func Own(tenant string) string       { return join("/t", tenant) }
+func OwnModels(tenant string) string { return join("/t", tenant, "models") }
+func OwnMetrics(tenant, deployment string) string {
+	return join("/t", tenant, "models", deployment, "metrics")
+}
+func OwnMetricsCSV(tenant, deployment string) string {
+	return join("/t", tenant, "models", deployment, "metrics.csv")
+}
 func OwnKeys(tenant string) string             { return join("/t", tenant, "keys") }
 func OwnKey(tenant, key string) string         { return join("/t", tenant, "keys", key) }
 func OwnRevokeKey(tenant, key string) string   { return join("/t", tenant, "keys", key, "revoke") }
