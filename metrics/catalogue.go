@@ -1,7 +1,7 @@
 package metrics
 
-// Catalogue is every metric that is kept, in the order of the page. One that is not
-// here is a counter without a chart: agents may be newer than the server.
+// Catalogue is every metric that is kept, in the order of the page. What a newer agent
+// measures beyond it is left out of its reports, and the rest of them is taken in.
 var Catalogue = []Metric{
 	{TTFT, Distribution, UserLayer, "TTFT", "Time to first token", "ms",
 		"How long people look at nothing: our queue, the network, the engine's queue and the prefill of the prompt.",

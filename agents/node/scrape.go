@@ -68,7 +68,7 @@ type answer struct {
 
 // takeIn records n answers.
 func (s *scraper) takeIn(ctx context.Context, answers <-chan answer, n int) {
-	seen, complaints := map[string]engines.Reading{}, map[string]string{}
+	seen, complaints, failing := map[string]engines.Reading{}, map[string]string{}, map[string]bool{}
 	for range n {
 		a := <-answers
 		key := a.target.ReplicaID + " " + a.target.Run
@@ -76,7 +76,7 @@ func (s *scraper) takeIn(ctx context.Context, answers <-chan answer, n int) {
 			if !s.failing[key] && ctx.Err() == nil {
 				s.log.Warn("an engine's metrics cannot be read", "replica", a.target.ReplicaID, "at", a.target.URL, "err", a.err)
 			}
-			s.failing[key] = true
+			failing[key] = true
 			if ctx.Err() == nil {
 				s.missed(a.target, 1)
 			}
@@ -88,7 +88,6 @@ func (s *scraper) takeIn(ctx context.Context, answers <-chan answer, n int) {
 			}
 			continue
 		}
-		delete(s.failing, key)
 		before, known := s.last[key]
 		s.missed(a.target, 0)
 		seen[key] = s.observe(a.target, before, a.reading, known)
@@ -99,7 +98,7 @@ func (s *scraper) takeIn(ctx context.Context, answers <-chan answer, n int) {
 			}
 		}
 	}
-	s.last = seen // engines that are gone are forgotten
+	s.last, s.failing = seen, failing // engines that are gone are forgotten
 	s.mu.Lock()
 	s.complaints = complaints
 	s.mu.Unlock()
