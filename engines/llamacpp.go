@@ -36,6 +36,7 @@ var llamacpp = Engine{
 		prompt:     named("prompt_tokens_total"),
 		generation: named("tokens_predicted_total"),
 		cached:     named("prompt_tokens_cached_total"),
+		apart:      true, // it counts what it computed
 	},
 }
 

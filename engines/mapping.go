@@ -25,7 +25,9 @@ type mapping struct {
 	// cached are prompt tokens that were not computed. hits and lookups are a prefix
 	// cache's own two counters, of tokens too, and hitRate is for engines that count
 	// neither and only show a share.
-	cached           []series
+	cached []series
+	// apart says that prompt leaves the cached tokens out.
+	apart            bool
 	hits, lookups    []series
 	hitRate          []series
 	preemptions      []series

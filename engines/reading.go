@@ -26,7 +26,7 @@ type Reading struct {
 
 	PromptTokens     *float64
 	GenerationTokens *float64
-	CachedTokens     *float64 // part of PromptTokens: they were not computed
+	CachedTokens     *float64 // were not computed; see Prompts for whether PromptTokens has them
 	// PrefixHits of PrefixQueries tokens were found in the prefix cache. An engine without
 	// the pair may show a HitRate, 0 to 1, which is a gauge of its latest requests.
 	PrefixHits    *float64
@@ -48,10 +48,35 @@ type Reading struct {
 	ParseErrors int
 	Problems    []PageProblem // the first of them
 
+	// apart says that PromptTokens lacks CachedTokens.
+	apart bool
 	// partial is set when nobody can say what the unreadable lines were of.
 	partial bool
 	// unsure is set while what is missing may only not have been seen yet.
 	unsure bool
+}
+
+// Prompts are the tokens of all prompts, computed or not: what a client is billed for.
+// It is nil for an engine that counts the computed ones and is silent about the others.
+func (r Reading) Prompts() *float64 {
+	switch {
+	case !r.apart || r.PromptTokens == nil:
+		return r.PromptTokens
+	case r.CachedTokens == nil:
+		return nil
+	}
+	sum := *r.PromptTokens + *r.CachedTokens
+	return &sum
+}
+
+// PrefixUse is how many tokens were looked up in the prefix cache, and how many of them
+// were found: of an engine without counters for it, the prompts' tokens and those it did
+// not have to compute. Both are nil when that is not known either.
+func (r Reading) PrefixUse() (hits, lookups *float64) {
+	if prompts := r.Prompts(); r.PrefixQueries == nil && r.CachedTokens != nil && prompts != nil {
+		return r.CachedTokens, prompts
+	}
+	return r.PrefixHits, r.PrefixQueries
 }
 
 // readers is the order in which an unexpected page is tried; bare names come last.
@@ -111,6 +136,7 @@ func (p page) read(name string, m mapping, prefix string) Reading {
 		Samples:          p.samples,
 		ParseErrors:      p.errors,
 		Problems:         p.first,
+		apart:            m.apart,
 		partial:          p.partial,
 	}
 	out.KV, out.KVPeak = v.spread(m.kv)

@@ -304,3 +304,28 @@ func FuzzRead(f *testing.F) {
 }
 
 func num(v float64) *float64 { return &v }
+
+func TestPromptsAndPrefixCacheMeanTheSameOfEveryEngine(t *testing.T) {
+	sglang, llamacpp := engineNamed(t, "sglang"), engineNamed(t, "llamacpp")
+	for _, c := range []struct {
+		name          string
+		engine        Engine
+		page          string
+		prompts       *float64
+		hits, lookups *float64
+	}{
+		{"prompts with the cached ones", sglang, "sglang:prompt_tokens_total 100\nsglang:cached_tokens_total 60\n", num(100), num(60), num(100)},
+		{"the computed ones alone", llamacpp, "llamacpp:prompt_tokens_total 40\nllamacpp:prompt_tokens_cached_total 60\n", num(100), num(60), num(100)},
+		{"the computed ones alone, and no word of the others", llamacpp, "llamacpp:prompt_tokens_total 40\n", nil, nil, nil},
+		{"no word of the cache", sglang, "sglang:prompt_tokens_total 100\n", num(100), nil, nil},
+		{"counters of its own", engineNamed(t, "vllm"), "vllm:prompt_tokens_total 100\nvllm:prompt_tokens_cached_total 60\nvllm:prefix_cache_hits_total 70\nvllm:prefix_cache_queries_total 90\n", num(100), num(70), num(90)},
+	} {
+		r := readString(t, c.engine, c.page)
+		hits, lookups := r.PrefixUse()
+		for what, pair := range map[string][2]*float64{"prompts": {r.Prompts(), c.prompts}, "hits": {hits, c.hits}, "lookups": {lookups, c.lookups}} {
+			if show(pair[0]) != show(pair[1]) {
+				t.Errorf("%s: %s %s, want %s", c.name, what, show(pair[0]), show(pair[1]))
+			}
+		}
+	}
+}

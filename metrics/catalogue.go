@@ -44,6 +44,7 @@ var Catalogue = []Metric{
 	{GenerationTokens, Counter, InfrastructureLayer, "Engine tokens out", "Output tokens, as the engine counts", "tokens", "", ""},
 	{PrefixHits, Counter, InfrastructureLayer, "Prefix hits", "Tokens found in the prefix cache", "tokens", "", ""},
 	{PrefixQueries, Counter, InfrastructureLayer, "Prefix lookups", "Tokens looked up in the prefix cache", "tokens", "", ""},
+	{PrefixHitRate, Gauge, InfrastructureLayer, "Prefix hit rate", "Prefix cache hit rate, as the engine has it", "%", "", ""},
 	{Preemptions, Counter, InfrastructureLayer, "Preemptions", "Requests thrown out of the batch", "", "The engine ran out of KV cache and put requests back, to be computed again.", "Lower the longest context or the batch, use an FP8 cache, or add replicas."},
 	{EngineFinished, Counter, InfrastructureLayer, "Engine finished", "Requests finished, as the engine counts", "", "", ""},
 	{EngineFailed, Counter, InfrastructureLayer, "Engine failed", "Requests failed, as the engine counts", "", "", ""},

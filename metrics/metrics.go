@@ -55,11 +55,13 @@ const (
 	GenerationTokens Name = "engine_generation_tokens"
 	PrefixHits       Name = "engine_prefix_hits"    // tokens found in the prefix cache
 	PrefixQueries    Name = "engine_prefix_queries" // tokens looked up in it
-	Preemptions      Name = "engine_preemptions"    // requests thrown out of the batch for lack of memory
-	EngineFinished   Name = "engine_finished"
-	EngineFailed     Name = "engine_failed"
-	ScrapeErrors     Name = "scrape_errors" // lines of the metrics page that could not be read
-	ScrapesMissed    Name = "scrapes_missed"
+	// PrefixHitRate, 0 to 1, is all that some engines tell of their prefix cache.
+	PrefixHitRate  Name = "engine_prefix_hit_rate"
+	Preemptions    Name = "engine_preemptions" // requests thrown out of the batch for lack of memory
+	EngineFinished Name = "engine_finished"
+	EngineFailed   Name = "engine_failed"
+	ScrapeErrors   Name = "scrape_errors" // lines of the metrics page that could not be read
+	ScrapesMissed  Name = "scrapes_missed"
 )
 
 // What a machine says of its GPUs: the bucket's deployment is the node, its replica

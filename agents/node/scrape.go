@@ -161,10 +161,14 @@ func (s *scraper) observe(t process.Target, before, now engines.Reading, known b
 		return engines.Base(now)
 	}
 	did, next := engines.Follow(before, now)
-	record(metrics.PromptTokens, did.PromptTokens)
+	record(metrics.PromptTokens, did.Prompts())
 	record(metrics.GenerationTokens, did.GenerationTokens)
-	record(metrics.PrefixHits, did.PrefixHits)
-	record(metrics.PrefixQueries, did.PrefixQueries)
+	hits, lookups := did.PrefixUse()
+	record(metrics.PrefixHits, hits)
+	record(metrics.PrefixQueries, lookups)
+	if lookups == nil {
+		record(metrics.PrefixHitRate, did.HitRate)
+	}
 	record(metrics.Preemptions, did.Preemptions)
 	record(metrics.EngineFinished, sum(did.Finished))
 	record(metrics.EngineFailed, sum(did.Failed))
