@@ -14,16 +14,32 @@ type Diagnosis struct {
 	Evidence  []Evidence `json:"evidence"`
 	Look      []string   `json:"look"`
 	Do        []string   `json:"do"`
+	// Past is the range that figures were held against; nil when nothing was measured then.
+	Past *Span `json:"past"`
+}
+
+// Span is a range of time.
+type Span struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 }
 
 // Evidence is one figure against its target and its own past.
 type Evidence struct {
 	Name     metrics.Name `json:"name"`
+	Figure   string       `json:"figure"` // what is told of the metric: "TTFT p95"
 	Now      *float64     `json:"now"`
 	Baseline *float64     `json:"baseline"`
 	Target   *float64     `json:"target"`
 	Text     string       `json:"text"` // a sentence
+	Shown    Shown        `json:"-"`
 }
+
+// Shown are the values of an evidence as people read them; empty where there is none.
+type Shown struct{ Now, Baseline, Target, Note string }
+
+// Missed reports whether the figure is over its target.
+func (e Evidence) Missed() bool { return over(e.Now, e.Target) }
 
 // How far a figure has to be from its past to stand out. Each needs the ratio and the
 // amount: 4 ms after 2 ms is noise, and so is 1,050 ms after 1,000.
@@ -43,6 +59,9 @@ const (
 	kvNear = 0.85 // nearly full: new requests soon have to wait
 	// leastPreempted is how many preemptions are more than an accident, preempting their share.
 	leastPreempted, preempting, preemptRatio = 3.0, 0.01, 2.0
+	// preemptedOften is the share of preemptions that needs no full cache beside it: engines
+	// preempt for lack of memory alone, which frees it at once, and the cache is read between.
+	preemptedOften = 0.10
 
 	clockFell = 0.88 // of what it was
 	gpuHot    = 83.0 // °C: GPUs of most makes slow themselves down from about here
@@ -60,7 +79,8 @@ const (
 //  1. errors: requests fail and no latency is high. What fails is quick, so this needs no
 //     other traffic. With a high latency, failures are its consequence more often than not.
 //  2. not enough traffic: fewer than 20 requests streamed a token.
-//  3. kv_pressure: the cache was over 90 % full and requests were thrown out of the batch.
+//  3. kv_pressure: requests were thrown out of the batch, and the cache was seen over 90 %
+//     full or it happened to more than a tenth of them.
 //     That slows everything, so it comes before whatever it slowed.
 //  4. both latencies high: capacity when the cache is near full or a queue grew; else decode
 //     when a GPU's clock fell, because a hot GPU is slow at everything; else
@@ -123,7 +143,7 @@ func examine(now, was Figures, p Promises) examination {
 }
 
 func (x examination) signature() Signature {
-	preempted := x.preempting && (x.kvOver || above(x.now.KVPeak, kvBound))
+	preempted := x.preempting && (x.kvOver || above(x.now.KVPeak, kvBound) || *x.now.Preemptions > preemptedOften)
 	switch {
 	case x.failing && !x.ttftHigh && !x.itlHigh:
 		return Errors

@@ -101,19 +101,28 @@ func line(name metrics.Name, what string, now, was, target *float64, show func(f
 	if now == nil {
 		return Evidence{}
 	}
-	e := Evidence{Name: name, Now: now, Baseline: was, Target: target}
+	e := Evidence{Name: name, Figure: what, Now: now, Baseline: was, Target: target, Shown: Shown{Now: show(*now)}}
 	var beside []string
 	if target != nil {
-		beside = append(beside, "target "+show(*target))
+		e.Shown.Target = show(*target)
+		beside = append(beside, "target "+e.Shown.Target)
 	}
 	if was != nil {
-		beside = append(beside, "before "+show(*was))
+		e.Shown.Baseline = show(*was)
+		beside = append(beside, "before "+e.Shown.Baseline)
 	}
-	e.Text = what + " is " + show(*now)
+	e.Text = what + " is " + e.Shown.Now
 	if len(beside) > 0 {
 		e.Text += " (" + strings.Join(beside, ", ") + ")"
 	}
 	e.Text += "."
+	return e
+}
+
+// noted adds a sentence to what is shown.
+func (e Evidence) noted(note string) Evidence {
+	e.Text += " " + note
+	e.Shown.Note = note
 	return e
 }
 
@@ -132,15 +141,15 @@ func (x examination) tailLine() Evidence {
 		return Evidence{}
 	}
 	e := line(metrics.TTFT, "TTFT p50", half, x.was.TTFT.P50, milliseconds(x.promises.TTFT), duration)
-	e.Text = "Only the slowest wait: " + e.Text + " Traffic comes in bursts."
-	return e
+	e.Text = "Only the slowest wait: " + e.Text
+	return e.noted("Traffic comes in bursts.")
 }
 
 // engineLine is the engine's own TTFT, as far as its buckets reach.
 func (x examination) engineLine() Evidence {
 	e := line(metrics.EngineTTFT, "The engine's own mean TTFT", x.now.EngineTTFT, x.was.EngineTTFT, nil, duration)
 	if target := milliseconds(x.promises.TTFT); e.Text != "" && target != nil && Exceeds(x.now.EngineTTFT95, *target) == Wrong {
-		e.Text += " Its p95 is beyond the target as well."
+		return e.noted("Its p95 is beyond the target as well.")
 	}
 	return e
 }
@@ -178,6 +187,7 @@ func (x examination) kvLine() Evidence {
 	e := line(metrics.KVCache, "KV cache in use", x.now.KV, x.was.KV, &bound, percent)
 	if e.Text != "" && x.now.KVPeak != nil {
 		e.Text = strings.TrimSuffix(e.Text, ".") + ", at its peak " + percent(*x.now.KVPeak) + "."
+		e.Shown.Note = "At its peak " + percent(*x.now.KVPeak) + "."
 	}
 	return e
 }
@@ -192,7 +202,7 @@ func (x examination) preemptLine() Evidence {
 func (x examination) clockLine() Evidence {
 	e := line(metrics.GPUClock, "The GPUs' mean clock", x.now.GPUClock, x.was.GPUClock, nil, func(v float64) string { return fmt.Sprintf("%.0f MHz", v) })
 	if x.clockFell {
-		e.Text += " It has fallen under load."
+		return e.noted("It has fallen under load.")
 	}
 	return e
 }
@@ -200,7 +210,7 @@ func (x examination) clockLine() Evidence {
 func (x examination) heatLine() Evidence {
 	e := line(metrics.GPUTemperature, "The hottest GPU", x.now.GPUTemperature, x.was.GPUTemperature, nil, func(v float64) string { return fmt.Sprintf("%.0f °C", v) })
 	if above(x.now.GPUTemperature, gpuHot) {
-		e.Text += " GPUs slow themselves down at such heat."
+		return e.noted("GPUs slow themselves down at such heat.")
 	}
 	return e
 }
@@ -222,7 +232,8 @@ func (x examination) startLine() Evidence {
 		return Evidence{}
 	}
 	n := float64(x.now.Started)
-	return Evidence{Now: &n, Text: count(n, "replica") + " became ready in this window: requests may have waited for a cold start."}
+	return Evidence{Figure: "Replicas that became ready", Now: &n, Shown: Shown{Now: count(n, "replica"), Note: "Requests may have waited for a cold start."},
+		Text: count(n, "replica") + " became ready in this window: requests may have waited for a cold start."}
 }
 
 func (x examination) gapLine() Evidence {
@@ -231,7 +242,8 @@ func (x examination) gapLine() Evidence {
 
 func (x examination) samplesLine() Evidence {
 	n := x.now.TTFT.N
-	return Evidence{Name: metrics.TTFT, Now: &n, Text: "TTFT rests on " + count(n, "sample") + "."}
+	return Evidence{Name: metrics.TTFT, Figure: "Requests with a first token", Now: &n, Shown: Shown{Now: count(n, "request")},
+		Text: "TTFT rests on " + count(n, "sample") + "."}
 }
 
 // duration shows milliseconds as people say them.

@@ -122,3 +122,24 @@ func (l Latency) at(share float64) (value *float64, name string) {
 	}
 	return l.P95, "p95"
 }
+
+// Together is what several gauges were as one: the average of all their samples and the
+// highest of their peaks.
+func Together(of []metrics.Summary) metrics.Summary {
+	var out metrics.Summary
+	for _, s := range of {
+		if s.N == 0 {
+			continue
+		}
+		out.N += s.N
+		out.Sum += s.Sum
+		if s.Peak != nil && (out.Peak == nil || *s.Peak > *out.Peak) {
+			out.Peak = s.Peak
+		}
+	}
+	if out.N > 0 {
+		average := out.Sum / out.N
+		out.Average = &average
+	}
+	return out
+}

@@ -132,5 +132,7 @@ func (m *memory) watcher() *Watcher {
 		Deployment: func(id string, from, to time.Time) string {
 			return fmt.Sprintf("https://factory.example/%s?from=%s&to=%s", id, from.Format(time.RFC3339), to.Format(time.RFC3339))
 		},
+		Node:  func(clusterID, id string) string { return "https://factory.example/" + clusterID + "/" + id },
+		Alert: func(id string) string { return "https://factory.example/alerts/" + id },
 	}}
 }

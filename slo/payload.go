@@ -39,10 +39,11 @@ type Payload struct {
 	// Diagnosis is of the window that made the alert fire, also once it is resolved.
 	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
 
-	// URL opens the window from From to To.
-	URL  string     `json:"url,omitempty"`
-	From *time.Time `json:"from,omitempty"`
-	To   *time.Time `json:"to,omitempty"`
+	// AlertURL is the alert's own page; URL opens the window from From to To.
+	AlertURL string     `json:"alert_url,omitempty"`
+	URL      string     `json:"url,omitempty"`
+	From     *time.Time `json:"from,omitempty"`
+	To       *time.Time `json:"to,omitempty"`
 
 	At         time.Time  `json:"at"` // of the change
 	PendingAt  time.Time  `json:"pending_at"`

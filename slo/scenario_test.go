@@ -168,6 +168,9 @@ var scenarios = []struct {
 	{"engine is down", Errors, func(l *load, _ *rand.Rand) { l.failures = 1 }},
 	{"queue that the engine hides", Instrumentation, func(l *load, rng *rand.Rand) { l.hidden = between(rng, 300, 1500) }},
 	{"slow network", Instrumentation, func(l *load, rng *rand.Rand) { l.hidden = between(rng, 120, 200) }},
+	{"preempting, the cache never seen full", KVPressure, func(l *load, rng *rand.Rand) {
+		l.kv, l.preemptions, l.itl = between(rng, 0.4, 0.6), between(rng, 0.3, 0.9), l.itl*between(rng, 1, 3)
+	}},
 }
 
 func TestDiagnosisFindsWhatIsWrong(t *testing.T) {

@@ -32,7 +32,7 @@ func (r *round) offline() {
 		silent := r.now.Sub(n.LastSeenAt).Seconds()
 		s.payload = Payload{Node: &Ref{n.ID, n.Name}, Figures: map[string]*float64{"silent_seconds": &silent}}
 		if r.Links.Node != nil {
-			s.payload.URL = r.Links.Node(n.ID)
+			s.payload.URL = r.Links.Node(n.ClusterID, n.ID)
 		}
 		r.sights = append(r.sights, s)
 	}

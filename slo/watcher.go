@@ -29,8 +29,9 @@ type Memory interface {
 // Links are the pages that an alert leads to; nil ones are left out.
 type Links struct {
 	Deployment func(id string, from, to time.Time) string
-	Node       func(id string) string
+	Node       func(clusterID, id string) string
 	Tenant     func(id string) string
+	Alert      func(id string) string
 }
 
 // Watcher looks at everything that can be wrong and takes alerts further. It keeps nothing
@@ -179,6 +180,9 @@ func (r *round) step(ctx context.Context, s sight) error {
 	var change factory.Change
 	if len(changes) > 0 {
 		change = changes[0]
+	}
+	if r.Links.Alert != nil {
+		told.AlertURL = r.Links.Alert(next.ID)
 	}
 	payload := told.about(*next, change, r.now).encode()
 	if s.Finding == Wrong && (next.State == factory.AlertPending || change == factory.ChangeFiring) {

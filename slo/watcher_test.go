@@ -104,6 +104,9 @@ func TestBurnFiresWithItsDiagnosisAndIsResolved(t *testing.T) {
 		if fired.URL == "" || !strings.Contains(fired.URL, fired.From.Format(time.RFC3339)) {
 			t.Errorf("link %q does not lead to the window from %v", fired.URL, fired.From)
 		}
+		if want := "https://factory.example/alerts/" + fired.ID; fired.AlertURL != want || resolved.AlertURL != want {
+			t.Errorf("the alert's page is %q when it fires and %q when it ends", fired.AlertURL, resolved.AlertURL)
+		}
 		for _, name := range []string{"burn_long", "burn_short", "budget_left"} {
 			if fired.Figures[name] == nil {
 				t.Errorf("figure %s is missing of %v", name, fired.Figures)

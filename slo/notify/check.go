@@ -102,11 +102,15 @@ func addresses(list string) bool {
 	return err == nil && len(found) > 0
 }
 
+// numberedHost is an address as old resolvers read it, such as 0x7f000001 or 127.1.
+var numberedHost = regexp.MustCompile(`(?i)^(0x[0-9a-f]+|[0-9]+)(\.(0x[0-9a-f]+|[0-9]+))*$`)
+
 // checkHost finds private addresses that are written as such. Names are looked up when
 // something is delivered.
 func checkHost(errs factory.FieldErrors, host string) {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	a, err := netip.ParseAddr(host)
-	if err == nil && isPrivate(a) || strings.EqualFold(host, "localhost") {
+	if err == nil && isPrivate(a) || err != nil && numberedHost.MatchString(host) || host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		errs.Add("url", errPrivate.Message)
 	}
 }
