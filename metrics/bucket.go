@@ -100,7 +100,7 @@ func Spread(fine []Bucket) ([]Bucket, error) {
 	var out []Bucket
 	for _, b := range fine {
 		for _, r := range Resolutions {
-			if r.Step < b.Step || (b.KeyID != "" && r.Step < keyStep) {
+			if r.Step < b.Step || (b.KeyID != "" && r.Step < KeyStep) {
 				continue
 			}
 			c := b.At(r.Step)
@@ -118,8 +118,8 @@ func Spread(fine []Bucket) ([]Bucket, error) {
 	return out, nil
 }
 
-// keyStep is the finest that is kept of single keys: there may be thousands.
-const keyStep = time.Minute
+// KeyStep is the finest that is kept of single keys: there may be thousands.
+const KeyStep = time.Minute
 
 // Check reports why a bucket must not be kept. Buckets come from agents over the
 // network, and one with a broken sketch would break every chart it is in.

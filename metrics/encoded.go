@@ -23,7 +23,11 @@ var errBrokenSketch = errors.New("not a sketch of durations")
 // ignores what goes wrong inside a store, so that a cut sketch would be merged in
 // part, and takes any bin number, for which it allocates. Sketches come from
 // agents over the network: neither may happen.
-func checkEncoded(b []byte) error {
+func checkEncoded(b []byte) error { return walk(b, func(int64, float64) {}, func(float64) {}) }
+
+// walk reads an encoded sketch, or several one after the other, and tells of every bin and
+// of the values that were zero.
+func walk(b []byte, bin func(n int64, count float64), zero func(count float64)) error {
 	for len(b) > 0 {
 		flag, err := enc.DecodeFlag(&b)
 		if err != nil {
@@ -31,9 +35,12 @@ func checkEncoded(b []byte) error {
 		}
 		switch {
 		case flag.Type() == enc.FlagTypePositiveStore:
-			err = checkBins(&b, flag.SubFlag())
+			err = walkBins(&b, flag.SubFlag(), bin)
 		case flag == enc.FlagZeroCountVarFloat:
-			err = checkCount(&b)
+			var n float64
+			if n, err = readCount(&b); err == nil {
+				zero(n)
+			}
 		default:
 			// Negative values, exact summaries and foreign mappings: nothing of ours has them.
 			err = errBrokenSketch
@@ -45,7 +52,7 @@ func checkEncoded(b []byte) error {
 	return nil
 }
 
-func checkBins(b *[]byte, mode enc.SubFlag) error {
+func walkBins(b *[]byte, mode enc.SubFlag, visit func(n int64, count float64)) error {
 	n, err := enc.DecodeUvarint64(b)
 	// Every bin takes a byte at least.
 	if err != nil || n > uint64(len(*b)) {
@@ -74,19 +81,21 @@ func checkBins(b *[]byte, mode enc.SubFlag) error {
 		if bin += delta; bin < firstBin || bin > lastBin {
 			return fmt.Errorf("%w: bin %d", errBrokenSketch, bin)
 		}
+		count := 1.0
 		if mode != enc.BinEncodingIndexDeltas {
-			if err := checkCount(b); err != nil {
+			if count, err = readCount(b); err != nil {
 				return err
 			}
 		}
+		visit(bin, count)
 	}
 	return nil
 }
 
-func checkCount(b *[]byte) error {
+func readCount(b *[]byte) (float64, error) {
 	n, err := enc.DecodeVarfloat64(b)
 	if err != nil || !(n >= 0) || math.IsInf(n, 0) {
-		return errBrokenSketch
+		return 0, errBrokenSketch
 	}
-	return nil
+	return n, nil
 }

@@ -56,6 +56,55 @@ func DecodeHistogram(b []byte) (Histogram, error) {
 	return h, nil
 }
 
+// addEncoded adds an encoded histogram, or several that were written one after the other.
+// One with the same bounds, as nearly all are, is added where it stands. h must be its
+// owner's alone; begun says that it is more than an empty value.
+func (h *Histogram) addEncoded(b []byte, begun bool) error {
+	for len(b) > 0 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 || n > maxBounds || len(b)-size < 16*(int(n)+1) {
+			return errBrokenHistogram
+		}
+		length := size + 16*(int(n)+1)
+		if !begun || !h.addAlike(b[size:length]) {
+			o, err := DecodeHistogram(b[:length])
+			if err != nil {
+				return err
+			}
+			if begun {
+				o = h.Add(o)
+			}
+			*h, begun = o, true
+		}
+		b = b[length:]
+	}
+	return nil
+}
+
+// addAlike adds the numbers of an encoded histogram if its bounds are those of h, and
+// reports false, with h as it was, if they are not or if a number is none.
+func (h *Histogram) addAlike(b []byte) bool {
+	at := func(i int) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])) }
+	n := len(h.Bounds)
+	if len(b) != 16*(n+1) {
+		return false
+	}
+	for i, bound := range h.Bounds {
+		if at(i) != bound || !amount(at(n+i)) {
+			return false
+		}
+	}
+	if !amount(at(2*n)) || !amount(at(2*n+1)) {
+		return false
+	}
+	for i := range h.Counts {
+		h.Counts[i] += at(n + i)
+	}
+	h.Sum += at(2 * n)
+	h.Count += at(2*n + 1)
+	return true
+}
+
 func amount(v float64) bool { return v >= 0 && !math.IsInf(v, 0) }
 
 // Scale returns the histogram in another unit, factor times as fine.

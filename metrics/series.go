@@ -113,13 +113,10 @@ func SeriesOf(name Name, w Window, buckets []Bucket) (Series, error) {
 		s.Times[i] = w.From.Add(time.Duration(i) * w.Step)
 	}
 	merged := make([]Bucket, n)
-	sketches := make([]*Sketch, n)
+	sketches := make([]*adder, n)
 	histograms := make([]Histogram, n)
 	whole := Bucket{Name: name}
 	shape := ShapeOf(name)
-	if shape == Distribution {
-		s.Summary.sketch = NewSketch()
-	}
 	for _, b := range buckets {
 		if b.Name != name || b.Start.Before(w.From) || !b.Start.Before(w.To) {
 			continue
@@ -127,21 +124,16 @@ func SeriesOf(name Name, w Window, buckets []Bucket) (Series, error) {
 		i := int(b.Start.Sub(w.From) / w.Step)
 		if shape == Distribution {
 			if sketches[i] == nil {
-				sketches[i] = NewSketch()
+				sketches[i] = &adder{}
 			}
-			if err := sketches[i].MergeEncoded(b.Sketch); err != nil {
+			if err := sketches[i].addEncoded(b.Sketch); err != nil {
 				return Series{}, fmt.Errorf("read sketch of %s at %s: %w", name, b.Start, err)
 			}
 		}
 		if shape == Bucketed {
-			h, err := DecodeHistogram(b.Sketch)
-			if err != nil {
+			if err := histograms[i].addEncoded(b.Sketch, merged[i].Count > 0); err != nil {
 				return Series{}, fmt.Errorf("read histogram of %s at %s: %w", name, b.Start, err)
 			}
-			if merged[i].Count > 0 {
-				h = histograms[i].Add(h)
-			}
-			histograms[i] = h
 		}
 		b.Sketch = nil
 		merged[i].Name = name
@@ -169,16 +161,19 @@ func SeriesOf(name Name, w Window, buckets []Bucket) (Series, error) {
 		for p := range s.Q {
 			s.Q[p] = make([]*float64, n)
 		}
-		for i, sk := range sketches {
-			if sk == nil {
+		var all adder
+		for i, b := range sketches {
+			if b == nil {
 				continue
 			}
-			for p, v := range sk.Quantiles(Percentiles) {
+			for p, v := range b.quantiles(Percentiles) {
 				s.Q[p][i] = &v
 			}
-			if err := s.Summary.sketch.Merge(sk); err != nil {
-				return Series{}, err
-			}
+			all.merge(b)
+		}
+		var err error
+		if s.Summary.sketch, err = all.sketch(); err != nil {
+			return Series{}, err
 		}
 		s.Summary.Q = make([]*float64, len(Percentiles))
 		for p, v := range s.Summary.sketch.Quantiles(Percentiles) {

@@ -61,6 +61,12 @@ func TestBothDialectsHaveTheSameTables(t *testing.T) {
 		}
 		delete(pg, name)
 	}
+	// SQLite keeps the buckets in the order of their key and does without.
+	const own = "metric_buckets.metric_buckets_judged"
+	if _, there := pg[own]; !there {
+		t.Errorf("%s is missing in postgres", own)
+	}
+	delete(pg, own)
 	for name := range pg {
 		t.Errorf("%s is in postgres only", name)
 	}

@@ -39,6 +39,7 @@ func (s *Store) Alert(ctx context.Context, id string) (factory.Alert, error) {
 // AlertFilter narrows the history of alerts down; empty fields do not.
 type AlertFilter struct {
 	State        factory.AlertState
+	Rule         factory.Rule
 	DeploymentID string
 	From, To     time.Time // those that were open at some time in From ≤ t < To
 	Cursor       string    // what the page before returned
@@ -56,6 +57,9 @@ func (s *Store) Alerts(ctx context.Context, f AlertFilter, limit int) (list []fa
 	}
 	if f.State != "" {
 		add("state = ?", f.State)
+	}
+	if f.Rule != "" {
+		add("rule = ?", f.Rule)
 	}
 	if f.DeploymentID != "" {
 		add("deployment_id = ?", f.DeploymentID)

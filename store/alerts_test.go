@@ -116,7 +116,7 @@ func TestAlertsAreReadInPages(t *testing.T) {
 			}
 			a.PendingAt = start.Add(time.Duration(i/2) * time.Minute) // two at a time
 			if i == 6 {
-				a.DeploymentID = "d2"
+				a.DeploymentID, a.Rule = "d2", factory.RuleDrift
 			}
 			ok(t, s.SaveAlert(ctx, a, nil, nil, start))
 		}
@@ -143,6 +143,8 @@ func TestAlertsAreReadInPages(t *testing.T) {
 			{store.AlertFilter{}, "a6 a5 a4 a3 a2 a1 a0"},
 			{store.AlertFilter{State: factory.AlertResolved}, "a6 a5 a4"},
 			{store.AlertFilter{DeploymentID: "d2"}, "a6"},
+			{store.AlertFilter{Rule: factory.RuleDrift}, "a6"},
+			{store.AlertFilter{Rule: factory.RuleBurn, State: factory.AlertResolved}, "a5 a4"},
 			{store.AlertFilter{DeploymentID: "d1", State: factory.AlertFiring}, "a3 a2 a1 a0"},
 			{store.AlertFilter{From: hour, To: hour.Add(time.Hour)}, "a6 a5 a4 a3 a2 a1 a0"},
 			{store.AlertFilter{From: hour.Add(time.Second)}, "a3 a2 a1 a0"},

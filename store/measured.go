@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"tokenfactory/factory"
 	"tokenfactory/metrics"
 )
 
@@ -54,37 +55,6 @@ func (s *Store) PlainBuckets(ctx context.Context, deploymentID string, step, bas
 		GROUP BY 1, 2 ORDER BY 1, 2`, args...)
 }
 
-// Judged are requests that were judged against a deployment's targets.
-type Judged struct{ Good, Bad float64 }
-
-// GoodBad sums up how the requests to every deployment that is not deleted were judged since
-// a time, by deployment. The hour that it is in counts whole. Deployments without requests are left out.
-func (s *Store) GoodBad(ctx context.Context, from time.Time) (map[string]Judged, error) {
-	type sum struct {
-		deploymentID string
-		name         metrics.Name
-		sum          float64
-	}
-	// CROSS JOIN keeps SQLite from beginning with the buckets, of which there are many.
-	rows, err := all(ctx, s, s.r, "metric", func(r row) (sum, error) {
-		var x sum
-		return x, r.Scan(&x.deploymentID, &x.name, &x.sum)
-	}, `SELECT d.id, b.name, SUM(b.sum) FROM deployments d CROSS JOIN metric_buckets b
-		WHERE d.deleted_at IS NULL AND b.deployment_id = d.id AND b.tenant_id = '' AND b.step_s = 3600 AND b.name IN (?, ?) AND b.start_us >= ?
-		GROUP BY 1, 2`, metrics.Good, metrics.Bad, micros(from.UTC().Truncate(time.Hour)))
-	out := map[string]Judged{}
-	for _, x := range rows {
-		j := out[x.deploymentID]
-		if x.name == metrics.Good {
-			j.Good = x.sum
-		} else {
-			j.Bad = x.sum
-		}
-		out[x.deploymentID] = j
-	}
-	return out, err
-}
-
 // Measured is a key that was measured, of a tenant; either may be deleted.
 type Measured struct{ TenantID, KeyID string }
 
@@ -98,4 +68,65 @@ func (s *Store) DeploymentKeysMeasured(ctx context.Context, deploymentID string,
 	}, `SELECT DISTINCT b.tenant_id, b.key_id FROM tenants t CROSS JOIN metric_buckets b
 		WHERE b.deployment_id = ? AND b.tenant_id = t.id AND b.step_s = 3600 AND b.name = ? AND b.start_us >= ? AND b.start_us < ?
 		ORDER BY 1, 2`, deploymentID, metrics.Requests, micros(from.UTC().Truncate(time.Hour)), micros(to))
+}
+
+// TenantKeysMeasured lists which of a tenant's keys were used at a deployment in
+// from ≤ t < to; revoked ones are among them. The hours that both are in count whole.
+func (s *Store) TenantKeysMeasured(ctx context.Context, tenantID, deploymentID string, from, to time.Time) ([]string, error) {
+	if tenantID == "" {
+		return nil, nil
+	}
+	return all(ctx, s, s.r, "metric", scanText, `SELECT DISTINCT key_id FROM metric_buckets
+		WHERE deployment_id = ? AND tenant_id = ? AND step_s = 3600 AND name = ? AND start_us >= ? AND start_us < ?
+		ORDER BY 1`, deploymentID, tenantID, metrics.Requests, micros(from.UTC().Truncate(time.Hour)), micros(to))
+}
+
+// TenantLastAt is LastBucketAt of what a tenant's keys, or with an id one of them, did.
+func (s *Store) TenantLastAt(ctx context.Context, tenantID, deploymentID, keyID string, name metrics.Name) (time.Time, error) {
+	where, args := ``, []any{deploymentID, tenantID, 0, name}
+	if keyID != "" {
+		where = ` AND key_id = ?`
+		args = append(args, keyID)
+	}
+	for _, r := range metrics.Resolutions {
+		if tenantID == "" || r.Step < metrics.KeyStep {
+			continue
+		}
+		var last *time.Time
+		args[2] = int64(r.Step / time.Second)
+		_, err := one(ctx, s, s.r, "metric", "", func(r row) (bool, error) { return true, r.Scan(asOptTime(&last)) },
+			`SELECT MAX(start_us) FROM metric_buckets WHERE deployment_id = ? AND tenant_id = ? AND step_s = ? AND name = ?`+where, args...)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if last != nil {
+			return *last, nil
+		}
+	}
+	return time.Time{}, factory.Errorf(factory.NotFound, "Nothing has been measured of %s yet.", name)
+}
+
+// TenantDeployment is FindDeployment among those that a tenant may use, and those where
+// its requests were measured before they were taken from it. For it there is no other.
+// With whom else it is shared is not in it, nor the price when it is not shared any more.
+func (s *Store) TenantDeployment(ctx context.Context, tenantID, ref string) (factory.Deployment, error) {
+	missing := "There is no deployment " + ref + "."
+	if tenantID == "" { // an empty tenant is everybody, in the table of buckets
+		return factory.Deployment{}, factory.Errorf(factory.NotFound, "%s", missing)
+	}
+	d, err := one(ctx, s, s.r, "deployment", missing, scanDeployment, selectDeployments+
+		`AND (d.id = ? OR d.name = ? OR d.public_name = ?)
+		AND (d.shared_with_all = TRUE OR d.id IN (SELECT x.deployment_id FROM deployment_tenants x WHERE x.tenant_id = ?)
+			OR EXISTS (SELECT 1 FROM metric_buckets b WHERE b.deployment_id = d.id AND b.tenant_id = ? AND b.step_s = 3600 AND b.name = ?))
+		ORDER BY CASE WHEN d.id = ? THEN 0 WHEN d.name = ? THEN 1 ELSE 2 END LIMIT 1`,
+		ref, ref, ref, tenantID, tenantID, metrics.Requests, ref, ref)
+	if err != nil {
+		return d, err
+	}
+	shared, err := s.sharing(ctx, `AND x.deployment_id = ? AND x.tenant_id = ?`, d.ID, tenantID)
+	shared[d.ID].onto(&d)
+	if !d.SharedWith(tenantID) {
+		d.Price, d.Free, d.Currency, d.InputPrice, d.CachedInputPrice, d.OutputPrice = nil, false, "", "", "", ""
+	}
+	return d, err
 }

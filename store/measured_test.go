@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tokenfactory/factory"
 	"tokenfactory/metrics"
 	"tokenfactory/store"
 	"tokenfactory/store/storetest"
@@ -123,27 +124,55 @@ func TestMergedInTheDatabaseIsMergedAllTheSame(t *testing.T) {
 	})
 }
 
-func TestHowRequestsWereJudgedIsSummedUpForEachDeployment(t *testing.T) {
+func TestATenantFindsWhatIsSharedWithItOrServedIt(t *testing.T) {
 	storetest.EachDatabase(t, func(t *testing.T, s *store.Store) {
 		w := seed(t, s)
 		ctx := t.Context()
-		for _, id := range []string{"d2", "d3", "quiet"} {
-			ok(t, s.CreateDeployment(ctx, w.newDeployment(id, id)))
+		other := factory.Tenant{ID: "t9", Name: "other", Title: "Other", CreatedAt: start}
+		ok(t, s.CreateTenant(ctx, other))
+		both := w.newDeployment("d2", "both")
+		both.TenantIDs, both.Tenants = append(both.TenantIDs, other.ID), append(both.Tenants, other.Name)
+		ok(t, s.CreateDeployment(ctx, both))
+		find := func(tenant, ref string) (factory.Deployment, error) { return s.TenantDeployment(ctx, tenant, ref) }
+		for _, ref := range []string{"d2", "both", "public/both"} {
+			d := must[factory.Deployment](t)(find(other.ID, ref))
+			if d.ID != "d2" || d.Price == nil || !reflect.DeepEqual(d.TenantIDs, []string{other.ID}) || !reflect.DeepEqual(d.Tenants, []string{"other"}) {
+				t.Errorf("%s: %s, price %v, shared with %v %v", ref, d.ID, d.Price, d.TenantIDs, d.Tenants)
+			}
 		}
+		for _, none := range [][2]string{{other.ID, "d1"}, {other.ID, "small"}, {"", "d1"}, {"t2", "d1"}, {other.ID, "no-such"}} {
+			if d, err := find(none[0], none[1]); factory.KindOf(err) != factory.NotFound {
+				t.Errorf("tenant %q finds %q: %s, %v", none[0], none[1], d.ID, err)
+			}
+		}
+		// It was shared once, and is measured still; what it costs now is no affair of the tenant's.
 		r := &metrics.Recorder{}
-		note := func(id string, at time.Time, name metrics.Name, n float64) { r.Observe(at, id, "r1", name, n, 1) }
-		note("d1", start, metrics.Good, 90)
-		note("d1", start.Add(2*time.Hour), metrics.Good, 7)
-		note("d1", start.Add(2*time.Hour), metrics.Bad, 3)
-		note("d1", start.Add(-time.Hour), metrics.Bad, 1000) // too old
-		note("d2", start.Add(time.Minute), metrics.Bad, 5)
-		note("d3", start, metrics.Good, 5)
-		r.ObserveOf(start, metrics.Of{Deployment: "d1", Tenant: "t1", Key: "k1"}, metrics.Good, 90, 1)
+		r.ObserveOf(start, metrics.Of{Deployment: "d1", Tenant: other.ID, Key: "k9"}, metrics.Requests, 1, 1)
+		r.ObserveOf(start.Add(time.Minute), metrics.Of{Deployment: "d1", Tenant: other.ID, Key: "k8"}, metrics.E2E, 5, 1)
+		r.ObserveOf(start.Add(time.Hour), metrics.Of{Deployment: "d1", Tenant: w.acme.ID, Key: "k1"}, metrics.Requests, 1, 1)
+		r.Observe(start.Add(2*time.Hour), "d1", "r1", metrics.E2E, 5, 1)
 		ok(t, s.MergeBuckets(ctx, r.Flush()))
-		ok(t, s.DeleteDeployment(ctx, "d3", start))
-		got := must[map[string]store.Judged](t)(s.GoodBad(ctx, start.Add(30*time.Minute)))
-		if want := map[string]store.Judged{"d1": {Good: 97, Bad: 3}, "d2": {Bad: 5}}; !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, want %+v", got, want)
+		if d := must[factory.Deployment](t)(find(other.ID, "small")); d.ID != "d1" || d.Price != nil || d.InputPrice != "" || len(d.TenantIDs) > 0 {
+			t.Errorf("%s with price %v for %v", d.ID, d.Price, d.TenantIDs)
+		}
+		last := func(tenant, key string, name metrics.Name) (time.Time, error) {
+			return s.TenantLastAt(ctx, tenant, "d1", key, name)
+		}
+		if at := must[time.Time](t)(last(other.ID, "", metrics.E2E)); !at.Equal(start.Add(time.Minute)) {
+			t.Errorf("last request at %s", at)
+		}
+		for _, none := range [][2]string{{other.ID, "k9"}, {w.acme.ID, ""}, {"", ""}} {
+			if at, err := last(none[0], none[1], metrics.E2E); factory.KindOf(err) != factory.NotFound {
+				t.Errorf("tenant %q, key %q: last at %s, %v", none[0], none[1], at, err)
+			}
+		}
+		if keys := must[[]string](t)(s.TenantKeysMeasured(ctx, other.ID, "d1", start, start.Add(time.Hour))); !reflect.DeepEqual(keys, []string{"k9"}) {
+			t.Errorf("keys %v", keys)
+		}
+		for _, tenant := range []string{"", "t2"} {
+			if keys := must[[]string](t)(s.TenantKeysMeasured(ctx, tenant, "d1", start, start.Add(3*time.Hour))); len(keys) > 0 {
+				t.Errorf("tenant %q has keys %v", tenant, keys)
+			}
 		}
 	})
 }

@@ -41,7 +41,11 @@ func (s *Store) Buckets(ctx context.Context, deploymentID string, step time.Dura
 		args = append(args, n)
 	}
 	args = append(args, micros(from), micros(to))
-	return all(ctx, s, s.r, "metric", scanBucket, `SELECT `+bucketColumns+` FROM metric_buckets
+	// Only what differs from row to row: there are tens of thousands, and each column costs.
+	return all(ctx, s, s.r, "metric", func(r row) (metrics.Bucket, error) {
+		b := metrics.Bucket{DeploymentID: deploymentID, Step: step}
+		return b, r.Scan(&b.Name, asTime(&b.Start), &b.ReplicaID, &b.Count, &b.Sum, &b.Max, &b.Sketch)
+	}, `SELECT name, start_us, replica_id, count, sum, max, sketch FROM metric_buckets
 		WHERE deployment_id = ? AND tenant_id = '' AND step_s = ? AND name IN `+rowsOf(1, len(names))+` AND start_us >= ? AND start_us < ?
 		ORDER BY name, start_us, replica_id`, args...)
 }
