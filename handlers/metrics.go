@@ -36,30 +36,62 @@ func (h *Metrics) Show(c echo.Context) error {
 		return err
 	}
 	ctx, now := c.Request().Context(), h.Now()
+	replica := query.Replica
+	of, err := narrowedTo(ctx, h.Store, &query)
+	if err != nil {
+		return err
+	}
 	window, errs := windowOf(&query, now, session.Zone(c))
 	query.Errors = errs
 	d, err := readDeployment(ctx, h.Store, c.Param("id"), now)
 	if err != nil {
 		return err
 	}
-	t := tab.Tab{Deployment: d.Deployment, Query: query, Window: window, Now: now, ZoneName: session.Zone(c).String()}
-	if err := h.fill(ctx, &t, d); err != nil {
+	t := tab.Tab{Deployment: d.Deployment, Query: query, Window: window, Now: now, ZoneName: session.Zone(c).String(), ReplicaDropped: replica != query.Replica}
+	if err := h.fillFor(ctx, &t, d, of); err != nil {
 		return err
 	}
-	if t.LastRequest, err = lastAt(ctx, h.Store, d.ID, metrics.E2E); err != nil {
-		return err
+	if !refreshes(c) { // the controls stay as they are
+		if err := tenantChoices(ctx, h.Store, &t); err != nil {
+			return err
+		}
 	}
 	endpoint, err := h.Store.Endpoint(ctx, d.EndpointID)
 	if err != nil {
 		return err
 	}
 	t.BaseURL = endpoint.BaseURL(baseURL(c, h.PublicURL))
-	if respond.IsHTMX(c) {
-		return respond.Fragment(c, http.StatusOK, tab.Live(t))
+	return sendTab(c, t, d.page(tabMetrics))
+}
+
+// fillFor reads what the tab shows of somebody's requests.
+func (h *Metrics) fillFor(ctx context.Context, t *tab.Tab, d deploymentNow, of traffic) error {
+	if of.TenantID != "" {
+		return h.fillOfTenant(ctx, t, of)
 	}
-	v := d.page(tabMetrics)
+	if err := h.fill(ctx, t, d); err != nil {
+		return err
+	}
+	var err error
+	t.LastRequest, err = lastAt(ctx, h.Store, d.ID, metrics.E2E)
+	return err
+}
+
+// refreshes reports whether the page's script asks for the live part alone.
+func refreshes(c echo.Context) bool {
+	return respond.IsHTMX(c) && c.Request().Header.Get("HX-Target") != "div#metrics"
+}
+
+// sendTab sends the page, or the part of it that a script asks for.
+func sendTab(c echo.Context, t tab.Tab, v respond.View) error {
+	switch {
+	case refreshes(c):
+		return respond.Fragment(c, http.StatusOK, tab.Live(t))
+	case respond.IsHTMX(c):
+		return respond.Fragment(c, http.StatusOK, tab.Show(t))
+	}
 	v.Charts, v.Wide, v.Body = true, true, tab.Show(t)
-	if len(errs) > 0 {
+	if len(t.Query.Errors) > 0 {
 		return respond.Invalid(c, v)
 	}
 	return respond.Page(c, v)
@@ -84,13 +116,15 @@ func windowOf(q *tab.Query, now time.Time, zone *time.Location) (metrics.Window,
 		from, to = customRange(q, now, zone, errs)
 	}
 	if len(errs) == 0 {
-		w, err := metrics.NewWindow(from, to, now, 0)
+		w, err := metrics.NewWindow(from, to, now, q.LeastStep())
 		if err == nil {
-			return w, nil
+			q.Whole = w.To.Sub(w.From)
+			return pieceOf(q, w, now), nil
 		}
 		errs.Add("from", "Measurements are kept for 400 days. Choose a later beginning.")
 	}
-	w, err := metrics.NewWindow(now.Add(-chosen.Span), now, now, 0)
+	q.Zoom = ""
+	w, err := metrics.NewWindow(now.Add(-chosen.Span), now, now, q.LeastStep())
 	if err != nil {
 		panic(err) // every choice of the picker has a window
 	}

@@ -3,7 +3,6 @@ package handlers
 import (
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"tokenfactory/factory"
 	"tokenfactory/metrics"
+	"tokenfactory/slo"
 	"tokenfactory/web/respond"
 	"tokenfactory/web/session"
 )
@@ -20,6 +20,8 @@ import (
 type (
 	apiMetrics struct {
 		Deployment string     `json:"deployment"`
+		TenantID   string     `json:"tenant_id,omitempty"` // whose requests alone the figures are of
+		KeyID      string     `json:"key_id,omitempty"`
 		From       time.Time  `json:"from"`
 		To         time.Time  `json:"to"`
 		StepS      int64      `json:"step_s"`
@@ -28,6 +30,11 @@ type (
 		// Layers are all metrics of the catalogue, on the times in T.
 		T      []time.Time                                    `json:"t"`
 		Layers map[metrics.Layer]map[metrics.Name]apiMeasured `json:"layers"`
+		// Engine is what the engines say of everybody's requests; for operators.
+		Engine *apiEngine `json:"engine,omitempty"`
+		// Diagnosis and Budget are of the deployment as a whole; for operators.
+		Diagnosis *slo.Diagnosis `json:"diagnosis,omitempty"`
+		Budget    *apiBudget     `json:"budget,omitempty"`
 	}
 	apiSummary struct {
 		TTFT apiLatency `json:"ttft_ms"`
@@ -70,18 +77,24 @@ type (
 // JSON answers the API with the same numbers as the tab.
 func (h *Metrics) JSON(c echo.Context) error {
 	now := h.Now()
-	d, err := h.visible(c)
+	d, of, err := h.apiAsked(c)
 	if err != nil {
 		return err
 	}
-	w, err := apiWindow(c, now)
+	w, err := apiWindow(c, now, of.leastStep())
 	if err != nil {
 		return err
 	}
-	layers := visibleLayers(c)
-	series, err := h.read(c, d.ID, layers, w, now)
+	layers := visibleLayers(of)
+	series, err := h.read(c, d.ID, of, layers, w, now)
 	if err != nil {
 		return err
+	}
+	var engine *apiEngine
+	if session.Person(c).Operator() {
+		if engine, err = h.engine(c, d.ID, of, w, now); err != nil {
+			return err
+		}
 	}
 	kv, seen := series[metrics.KVCache]
 	if !seen {
@@ -89,8 +102,8 @@ func (h *Metrics) JSON(c echo.Context) error {
 			return err
 		}
 	}
-	return respond.JSON(c, http.StatusOK, apiMetrics{
-		Deployment: d.Name, From: w.From, To: w.To, StepS: int64(w.Step / time.Second),
+	out := apiMetrics{
+		Deployment: d.Name, TenantID: of.TenantID, KeyID: of.KeyID, From: w.From, To: w.To, StepS: int64(w.Step / time.Second),
 		Summary: apiSummary{
 			TTFT: latencyOf(series[metrics.TTFT].Summary), ITL: latencyOf(series[metrics.ITL].Summary), E2E: latencyOf(series[metrics.E2E].Summary),
 			KV: apiGauge{Average: rounded(kv.Summary.Average, 6), Peak: rounded(kv.Summary.Peak, 6)},
@@ -99,32 +112,41 @@ func (h *Metrics) JSON(c echo.Context) error {
 			TTFT: latenciesOf(series[metrics.TTFT]), ITL: latenciesOf(series[metrics.ITL]), E2E: latenciesOf(series[metrics.E2E]),
 			KV: apiGauges{T: kv.Times, Average: allRounded(kv.Average, 6), Peak: allRounded(kv.Peak, 6)},
 		},
-		T: kv.Times, Layers: layersOf(layers, series),
-	})
+		T: kv.Times, Layers: layersOf(layers, series), Engine: engine,
+	}
+	if err := h.judged(c, &out, d, of, w, series, now); err != nil {
+		return err
+	}
+	return respond.JSON(c, http.StatusOK, out)
 }
 
-// visible finds the deployment that is asked for. A tenant sees the measurements of
-// one that serves it alone: others are made of everybody's requests.
-func (h *Metrics) visible(c echo.Context) (factory.Deployment, error) {
+// apiAsked is the deployment and the traffic that a program asks for. A tenant reads its
+// own requests and no others, of what is shared with it or has served it.
+func (h *Metrics) apiAsked(c echo.Context) (d factory.Deployment, of traffic, err error) {
+	ctx, ref, keyID := c.Request().Context(), pathText(c, "name"), c.QueryParam("key")
 	scope, err := session.Scope(c)
 	if err != nil {
-		return factory.Deployment{}, err
+		return d, of, err
 	}
-	d, err := h.Store.FindDeployment(c.Request().Context(), pathText(c, "name"))
-	if err != nil || scope == "" || session.Person(c).Operator() {
-		return d, err
+	if session.Person(c).Operator() {
+		if d, err = h.Store.FindDeployment(ctx, ref); err == nil {
+			of, err = narrow(ctx, h.Store, scope, keyID)
+		}
+	} else if d, err = h.Store.TenantDeployment(ctx, scope, ref); err == nil {
+		of, err = ofKey(ctx, h.Store, scope, keyID)
 	}
-	if !d.SharedWith(scope) {
-		return factory.Deployment{}, factory.Errorf(factory.NotFound, "There is no deployment of this name.")
+	if err != nil {
+		return d, of, err
 	}
-	if d.SharedWithAll || !slices.Equal(d.TenantIDs, []string{scope}) {
-		return factory.Deployment{}, factory.Errorf(factory.Forbidden, "This deployment serves other tenants too, so its measurements are for operators. Your own requests are at /api/v1/requests.")
+	if of.ReplicaID = c.QueryParam("replica"); of.ReplicaID != "" && of.TenantID != "" {
+		return d, of, factory.Errorf(factory.Invalid, "What a tenant or a key did is not kept by replica. Leave replica out.")
 	}
-	return d, nil
+	return d, of, nil
 }
 
-// apiWindow reads from, to and step; without them, the last hour.
-func apiWindow(c echo.Context, now time.Time) (metrics.Window, error) {
+// apiWindow reads from, to and step; without them, the last hour. Steps are not finer than
+// the least.
+func apiWindow(c echo.Context, now time.Time, least time.Duration) (metrics.Window, error) {
 	to, err := apiTime(c, "to", now)
 	if err != nil {
 		return metrics.Window{}, err
@@ -144,7 +166,7 @@ func apiWindow(c echo.Context, now time.Time) (metrics.Window, error) {
 	if !from.Before(to) {
 		return metrics.Window{}, factory.Errorf(factory.Invalid, "from must be before to.")
 	}
-	w, err := metrics.NewWindow(from, to, now, step)
+	w, err := metrics.NewWindow(from, to, now, max(step, least))
 	if err != nil {
 		return metrics.Window{}, factory.Errorf(factory.Invalid, "No such steps can be shown: measurements are kept for 400 days, and a step is at most 4 days.")
 	}

@@ -6,7 +6,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"tokenfactory/metrics"
-	"tokenfactory/web/session"
 )
 
 // apiMeasured is one metric of a layer. Which figures it has follows from its shape; a
@@ -39,23 +38,23 @@ type (
 
 var percentileKeys = []string{"p50", "p90", "p95", "p99"}
 
-// visibleLayers are the layers that the asker may see: engines and machines are the
-// operators' own.
-func visibleLayers(c echo.Context) []metrics.Layer {
-	if session.Person(c).Operator() {
-		return []metrics.Layer{metrics.UserLayer, metrics.WorkloadLayer, metrics.InfrastructureLayer}
+// visibleLayers are the layers that there are of somebody's traffic. Engines do not tell
+// tenants apart, and what they do is the operators' own.
+func visibleLayers(of traffic) []metrics.Layer {
+	if of.TenantID != "" {
+		return []metrics.Layer{metrics.UserLayer, metrics.WorkloadLayer}
 	}
-	return []metrics.Layer{metrics.UserLayer, metrics.WorkloadLayer}
+	return []metrics.Layer{metrics.UserLayer, metrics.WorkloadLayer, metrics.InfrastructureLayer}
 }
 
-// read reads the metrics of some layers, of the replica that the query names or of all.
-func (h *Metrics) read(c echo.Context, deploymentID string, layers []metrics.Layer, w metrics.Window, now time.Time) (map[metrics.Name]metrics.Series, error) {
+// read reads the metrics of some layers.
+func (h *Metrics) read(c echo.Context, deploymentID string, of traffic, layers []metrics.Layer, w metrics.Window, now time.Time) (map[metrics.Name]metrics.Series, error) {
 	names := namesOf(layers...)
-	buckets, err := readBuckets(c.Request().Context(), h.Store, deploymentID, names, w, now)
+	buckets, err := of.fills(c.Request().Context(), h.Store, deploymentID, names, w, now)
 	if err != nil {
 		return nil, err
 	}
-	return seriesOf(names, w, ofReplica(buckets, c.QueryParam("replica")))
+	return seriesOf(names, w, buckets)
 }
 
 func layersOf(layers []metrics.Layer, series map[metrics.Name]metrics.Series) map[metrics.Layer]map[metrics.Name]apiMeasured {

@@ -19,36 +19,44 @@ func (h *Metrics) CSV(c echo.Context) error {
 	if err := c.Bind(&query); err != nil {
 		return err
 	}
-	now := h.Now()
-	w, errs := windowOf(&query, now, session.Zone(c))
-	if len(errs) > 0 {
-		return factory.Errorf(factory.Invalid, "Write from and to as a day and a time, the end after the beginning and within the last 400 days.")
-	}
-	d, err := h.Store.Deployment(c.Request().Context(), c.Param("id"))
+	ctx, now := c.Request().Context(), h.Now()
+	of, err := narrowedTo(ctx, h.Store, &query)
 	if err != nil {
 		return err
 	}
-	return h.csv(c, d, w, now)
+	w, errs := windowOf(&query, now, session.Zone(c))
+	if len(errs) > 0 {
+		return unreadableRange()
+	}
+	d, err := h.Store.Deployment(ctx, c.Param("id"))
+	if err != nil {
+		return err
+	}
+	return h.csv(c, d, of, w, now)
+}
+
+func unreadableRange() error {
+	return factory.Errorf(factory.Invalid, "Write from and to as a day and a time, the end after the beginning and within the last 400 days.")
 }
 
 // APICSV is the same file for programs, with the query of the JSON.
 func (h *Metrics) APICSV(c echo.Context) error {
-	d, err := h.visible(c)
+	d, of, err := h.apiAsked(c)
 	if err != nil {
 		return err
 	}
 	now := h.Now()
-	w, err := apiWindow(c, now)
+	w, err := apiWindow(c, now, of.leastStep())
 	if err != nil {
 		return err
 	}
-	return h.csv(c, d, w, now)
+	return h.csv(c, d, of, w, now)
 }
 
 // csv writes a row for each metric and step that was measured.
-func (h *Metrics) csv(c echo.Context, d factory.Deployment, w metrics.Window, now time.Time) error {
-	layers := visibleLayers(c)
-	series, err := h.read(c, d.ID, layers, w, now)
+func (h *Metrics) csv(c echo.Context, d factory.Deployment, of traffic, w metrics.Window, now time.Time) error {
+	layers := visibleLayers(of)
+	series, err := h.read(c, d.ID, of, layers, w, now)
 	if err != nil {
 		return err
 	}
@@ -69,7 +77,32 @@ func (h *Metrics) csv(c echo.Context, d factory.Deployment, w metrics.Window, no
 			rows = append(rows, row)
 		}
 	}
-	return respond.CSV(c, "metrics-"+d.Name+"-"+w.From.Format("2006-01-02T1504")+".csv", header, rows)
+	slug, err := h.slug(c, d, of)
+	if err != nil {
+		return err
+	}
+	return respond.CSV(c, "metrics-"+slug+"-"+w.From.Format("2006-01-02T1504")+".csv", header, rows)
+}
+
+// slug says in a file's name whose measurements are in it.
+func (h *Metrics) slug(c echo.Context, d factory.Deployment, of traffic) (string, error) {
+	if of.TenantID == "" {
+		return d.Name, nil
+	}
+	ctx := c.Request().Context()
+	tenants, err := h.Store.TenantNames(ctx)
+	if err != nil {
+		return "", err
+	}
+	slug := d.Name + "-" + nameOf(tenants, of.TenantID)
+	if of.KeyID != "" {
+		k, err := h.Store.Key(ctx, of.TenantID, of.KeyID)
+		if err != nil {
+			return "", err
+		}
+		slug += "-" + k.Name
+	}
+	return slug, nil
 }
 
 func cellAt(values []*float64, i int) string {

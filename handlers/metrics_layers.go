@@ -16,20 +16,37 @@ import (
 
 // fill reads all that the tab shows of its window.
 func (h *Metrics) fill(ctx context.Context, t *tab.Tab, d deploymentNow) error {
-	buckets, err := readBuckets(ctx, h.Store, d.ID, ofDeployments, t.Window, t.Now)
+	of := traffic{ReplicaID: t.Query.Replica}
+	buckets, err := of.fills(ctx, h.Store, d.ID, ofDeployments, t.Window, t.Now)
 	if err != nil {
 		return err
 	}
-	t.Replicas = replicaOptions(d, replicasIn(buckets), t.Query.Replica)
-	series, err := seriesOf(ofDeployments, t.Window, ofReplica(buckets, t.Query.Replica))
+	series, err := seriesOf(ofDeployments, t.Window, buckets)
 	if err != nil {
 		return err
 	}
+	replicas, err := replicasIn(ctx, h.Store, d.ID, t.Window, t.Now)
+	if err != nil {
+		return err
+	}
+	t.Replicas = replicaOptions(d, replicas, t.Query.Replica)
 	measured := tab.Measured{Window: t.Window, Now: t.Now, Series: series}
 	if measured.Machines, err = h.machines(ctx, d, t.Window, t.Now, t.Query.Replica); err != nil {
 		return err
 	}
-	if t.Panels, err = h.panels(ctx, d.Deployment, t, series); err != nil {
+	if t.Verdict, err = h.verdict(ctx, d, measured, t.Query.Replica); err != nil {
+		return err
+	}
+	if of.ReplicaID != "" { // the budget is the whole deployment's
+		if buckets, err = (traffic{}).fills(ctx, h.Store, d.ID, slo.Judged, t.Window, t.Now); err != nil {
+			return err
+		}
+	}
+	if measured.Budget, err = h.budget(ctx, d.Deployment, t.Window, buckets, t.Now); err != nil {
+		return err
+	}
+	measured.Budget.Narrowed = t.Query.Replica != ""
+	if t.Panels, err = h.panels(ctx, d.Deployment, t, of, series); err != nil {
 		return err
 	}
 	if t.Events, err = h.events(ctx, d.ID, t.Window); err != nil {
@@ -39,20 +56,23 @@ func (h *Metrics) fill(ctx context.Context, t *tab.Tab, d deploymentNow) error {
 	return err
 }
 
-func (h *Metrics) panels(ctx context.Context, d factory.Deployment, t *tab.Tab, series map[metrics.Name]metrics.Series) ([]tab.Panel, error) {
-	previous, err := readSummaries(ctx, h.Store, d.ID, t.Query.Replica, t.Window.Previous())
+func (h *Metrics) panels(ctx context.Context, d factory.Deployment, t *tab.Tab, of traffic, series map[metrics.Name]metrics.Series) ([]tab.Panel, error) {
+	previous, err := readSummaries(ctx, h.Store, d.ID, of, t.Window.Previous())
 	if err != nil {
 		return nil, err
 	}
 	var medians map[metrics.Name][]*float64
 	if t.Query.Compared() {
-		if medians, err = readMedians(ctx, h.Store, d.ID, t.Query.Replica, t.Window, t.Now); err != nil {
+		if medians, err = readMedians(ctx, h.Store, d.ID, of, t.Window, t.Now); err != nil {
 			return nil, err
 		}
 	}
 	var out []tab.Panel
 	for _, name := range cardNames {
 		m, _ := metrics.Find(name)
+		if of.TenantID != "" && m.Layer == metrics.InfrastructureLayer {
+			continue // engines do not tell tenants apart
+		}
 		p := tab.Panel{Metric: m, Series: series[name], Previous: previous[name], Before: medians[name], Objective: slo.ObjectiveOf(d.DeploymentSpec, name)}
 		if m.Shape == metrics.Gauge && p.Series.Summary.N == 0 {
 			if p.Absent, err = h.absent(ctx, d, m, series[metrics.E2E].Summary.N > 0); err != nil {
@@ -93,19 +113,19 @@ func (h *Metrics) machines(ctx context.Context, d deploymentNow, w metrics.Windo
 	names := namesOf(metrics.NodeLayer)
 	var out []tab.Machine
 	for _, node := range slices.Sorted(maps.Keys(used)) {
-		buckets, err := readBuckets(ctx, h.Store, node, names, w, now)
-		if err != nil {
-			return nil, err
-		}
 		for _, gpu := range d.Nodes[node].Hardware.GPUs {
 			if len(used[node]) > 0 && !used[node][gpu.UUID] {
 				continue
 			}
-			series, err := seriesOf(names, w, ofReplica(buckets, gpu.UUID))
+			buckets, err := traffic{ReplicaID: gpu.UUID}.fills(ctx, h.Store, node, names, w, now)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, tab.Machine{Node: d.Nodes[node].Name, GPU: "GPU " + ui.Count(gpu.Index), Series: series})
+			series, err := seriesOf(names, w, buckets)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, tab.Machine{Node: d.Nodes[node].Name, GPU: "GPU " + ui.Count(gpu.Index), Held: used[node][gpu.UUID], Series: series})
 		}
 	}
 	return out, nil

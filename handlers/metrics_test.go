@@ -197,7 +197,7 @@ func TestMeasurementsAreAFileToo(t *testing.T) {
 func TestTenantsSeeNothingOfEnginesAndMachines(t *testing.T) {
 	s := newSite(t)
 	s.measure(func(r *metrics.Recorder) {
-		r.Observe(s.now.Add(-time.Minute), "d-acme", "r1", metrics.TTFT, 100, 3)
+		s.asks(r, "d-acme", "acme", 100, 3)
 		r.Observe(s.now.Add(-time.Minute), "d-acme", "r1", metrics.KVCache, 0.5, 1)
 	})
 	status, body := s.programSends("acme", http.MethodGet, "/api/v1/deployments/acme-chat/metrics", "")

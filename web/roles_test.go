@@ -52,7 +52,18 @@ func TestEveryoneSeesWhatTheirRoleMay(t *testing.T) {
 		{paths.NewDeployment, map[string]int{"nobody": 303, "operator": 200, "member": 403}},
 		{paths.Tenants, map[string]int{"nobody": 303, "operator": 200, "member": 403}},
 		{paths.Usage, map[string]int{"nobody": 303, "operator": 200, "member": 403}},
+		{paths.Objectives, map[string]int{"nobody": 303, "operator": 200, "member": 403, "guest": 403, "token": 303}},
+		{paths.ObjectivesCSV, map[string]int{"nobody": 303, "operator": 200, "member": 403, "guest": 403}},
+		{paths.Alerts, map[string]int{"nobody": 303, "operator": 200, "member": 403, "guest": 403, "token": 303}},
+		{paths.Alert("no-such"), map[string]int{"nobody": 303, "operator": 404, "member": 403}},
+		{paths.Silences, map[string]int{"nobody": 303, "operator": 200, "member": 403}},
+		{paths.NewSilence, map[string]int{"nobody": 303, "operator": 200, "member": 403}},
+		{paths.Channels, map[string]int{"nobody": 303, "operator": 200, "member": 403, "guest": 403}},
+		{paths.NewChannel, map[string]int{"nobody": 303, "operator": 200, "member": 403}},
+		{paths.EditChannel("no-such"), map[string]int{"nobody": 303, "operator": 404, "member": 403}},
 		{paths.OwnModels("acme"), map[string]int{"nobody": 303, "operator": 404, "member": 200, "guest": 404}},
+		{paths.OwnMetrics("acme", "no-such"), map[string]int{"nobody": 303, "operator": 404, "member": 404, "guest": 404}},
+		{paths.OwnMetricsCSV("globex", "no-such"), map[string]int{"nobody": 303, "member": 404}},
 		{paths.OwnKeys("acme"), map[string]int{"nobody": 303, "member": 200, "guest": 404}},
 		{paths.OwnUsage("acme"), map[string]int{"member": 200, "guest": 404}},
 		{paths.OwnModels("globex"), map[string]int{"member": 404, "operator": 404}},
@@ -60,6 +71,12 @@ func TestEveryoneSeesWhatTheirRoleMay(t *testing.T) {
 		{paths.API + "/deployments", map[string]int{"nobody": 401, "operator": 200, "member": 200, "token": 200, "tenant key": 200, "inference key": 403, "bad token": 401, "bad key": 401, "no bearer": 401}},
 		{paths.Scrape, map[string]int{"nobody": 401, "operator": 401, "token": 200, "tenant key": 403, "inference key": 403, "bad token": 401}},
 		{paths.API + "/clusters", map[string]int{"nobody": 401, "operator": 200, "member": 403, "token": 200, "tenant key": 403}},
+		{paths.API + "/objectives", map[string]int{"nobody": 401, "operator": 200, "member": 403, "token": 200, "tenant key": 403, "inference key": 403}},
+		{paths.API + "/objectives.csv", map[string]int{"nobody": 401, "operator": 200, "member": 403, "token": 200, "tenant key": 403}},
+		{paths.API + "/alerts", map[string]int{"nobody": 401, "operator": 200, "member": 403, "token": 200, "tenant key": 403, "inference key": 403}},
+		{paths.API + "/alerts.csv", map[string]int{"nobody": 401, "operator": 200, "member": 403, "token": 200, "tenant key": 403}},
+		{paths.API + "/alerts/silences", map[string]int{"nobody": 401, "operator": 200, "member": 403, "token": 200, "tenant key": 403}},
+		{paths.API + "/channels", map[string]int{"nobody": 401, "operator": 200, "member": 403, "token": 200, "tenant key": 403}},
 		{paths.API + "/usage", map[string]int{"nobody": 401, "operator": 200, "member": 200, "guest": 403, "token": 200, "tenant key": 200, "inference key": 403}},
 		{paths.API + "/no-such", map[string]int{"nobody": 404, "operator": 404}},
 		{"/no/such/page", map[string]int{"nobody": 404, "operator": 404, "member": 404}},
@@ -198,7 +215,7 @@ func TestPagesForbidEverythingInline(t *testing.T) {
 	s := newSite(t)
 	s.user("olga@example.org", true)
 	b := s.signedIn("olga@example.org")
-	for _, path := range []string{paths.Account, paths.Home, paths.Clusters, paths.NewCluster, paths.NewDeployment, paths.Tenants, paths.Usage, "/no-such"} {
+	for _, path := range []string{paths.Account, paths.Home, paths.Clusters, paths.NewCluster, paths.NewDeployment, paths.Tenants, paths.Usage, paths.Alerts, paths.NewSilence, paths.NewChannel, "/no-such"} {
 		r := b.get(path)
 		if p := r.Header.Get("Content-Security-Policy"); !strings.Contains(p, "default-src 'none'") || strings.Contains(p, "unsafe") {
 			t.Errorf("%s: policy %q", path, p)

@@ -120,6 +120,7 @@ func (s Site) operators(g *echo.Group) {
 
 	s.deployments(g, apply)
 	s.customers(g, apply)
+	s.watching(g, apply)
 }
 
 // deployments is what operators see and change of deployments.
@@ -179,6 +180,34 @@ func (s Site) customers(g *echo.Group, apply *handlers.Apply) {
 	g.GET(paths.Requests, usage.Requests, operator)
 }
 
+// watching is what operators watch: what was promised, and what is wrong.
+func (s Site) watching(g *echo.Group, apply *handlers.Apply) {
+	objectives := &handlers.Objectives{Store: s.Store, Now: s.Now}
+	g.GET(paths.Objectives, objectives.List, operator)
+	g.GET(paths.ObjectivesCSV, objectives.CSV, operator)
+
+	alerts := &handlers.Alerts{Store: s.Store, Now: s.Now}
+	g.GET(paths.Alerts, alerts.List, operator)
+	g.GET(paths.Alert(":id"), alerts.Show, operator)
+
+	silences := &handlers.Silences{Store: s.Store, Now: s.Now}
+	g.GET(paths.Silences, silences.List, operator)
+	g.GET(paths.NewSilence, silences.New, operator)
+	g.POST(paths.Silences, silences.Create, operator)
+	g.POST(paths.EndSilence(":id"), silences.End, operator)
+
+	channels := &handlers.Channels{Store: s.Store, Deliver: s.Deliver, PublicURL: s.PublicURL, Now: s.Now}
+	g.GET(paths.Channels, channels.List, operator)
+	g.GET(paths.NewChannel, channels.New, operator)
+	g.POST(paths.Channels, channels.Create, operator)
+	g.GET(paths.Channel(":id"), channels.Show, operator)
+	g.GET(paths.EditChannel(":id"), channels.Edit, operator)
+	g.POST(paths.Channel(":id"), channels.Update, operator)
+	g.POST(paths.SwitchChannel(":id"), channels.Switch, operator)
+	g.POST(paths.TestChannel(":id"), channels.Test, operator)
+	g.POST(paths.RemoveChannel(":id"), channels.Remove, operator)
+}
+
 // tenants is what the members of one tenant see and change.
 func (s Site) tenants(g *echo.Group) {
 	apply := &handlers.Apply{Now: s.Now}
@@ -186,6 +215,10 @@ func (s Site) tenants(g *echo.Group) {
 	models := &handlers.SharedModels{Store: s.Store, PublicURL: s.PublicURL, Now: s.Now}
 	g.GET(paths.Own(":tenant"), models.Home, member)
 	g.GET(paths.OwnModels(":tenant"), models.List, member)
+
+	metrics := &handlers.Metrics{Store: s.Store, Now: s.Now, PublicURL: s.PublicURL}
+	g.GET(paths.OwnMetrics(":tenant", ":deployment"), metrics.Own, member)
+	g.GET(paths.OwnMetricsCSV(":tenant", ":deployment"), metrics.OwnCSV, member)
 
 	keys := &handlers.Keys{Store: s.Store, Apply: apply, Uses: s.Limits, Poke: s.Poke, PublicURL: s.PublicURL, Now: s.Now}
 	g.GET(paths.OwnKeys(":tenant"), keys.List, member)
@@ -231,6 +264,24 @@ func (s Site) programs(g *echo.Group) {
 	metrics := &handlers.Metrics{Store: s.Store, Now: s.Now, PublicURL: s.PublicURL}
 	g.GET("/deployments/:name/metrics", metrics.JSON, known)
 	g.GET("/deployments/:name/metrics.csv", metrics.APICSV, known)
+
+	objectives := &handlers.Objectives{Store: s.Store, Now: s.Now}
+	g.GET("/objectives", objectives.JSON, management)
+	g.GET("/objectives.csv", objectives.CSV, management)
+
+	alerts := &handlers.Alerts{Store: s.Store, Now: s.Now}
+	g.GET("/alerts", alerts.ListJSON, management)
+	g.GET("/alerts.csv", alerts.CSV, management)
+	g.GET("/alerts/:id", alerts.ShowJSON, management)
+
+	silences := &handlers.Silences{Store: s.Store, Now: s.Now}
+	g.GET("/alerts/silences", silences.ListJSON, management)
+	g.POST("/alerts/silences", silences.CreateJSON, management)
+	g.DELETE("/alerts/silences/:id", silences.EndJSON, management)
+
+	channels := &handlers.Channels{Store: s.Store, Deliver: s.Deliver, PublicURL: s.PublicURL, Now: s.Now}
+	g.GET("/channels", channels.ListJSON, management)
+	g.POST("/channels", channels.CreateJSON, management)
 
 	usage := &handlers.Usage{Store: s.Store, Now: s.Now}
 	g.GET("/usage", usage.SumsJSON, known)

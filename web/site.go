@@ -31,6 +31,8 @@ type Site struct {
 	Metrics http.Handler
 	// Poke has the controller and the gateway look at once, after a change.
 	Poke func()
+	// Deliver has queued deliveries sent at once, such as the test of a channel.
+	Deliver func()
 	// Limits tells how limits stand now, and Spool how usage stands that the ledger does
 	// not have yet. Where they are nil, pages say that it is not known.
 	Limits handlers.Uses
@@ -54,6 +56,9 @@ func New(site Site) (*echo.Echo, error) {
 	}
 	if site.Poke == nil {
 		site.Poke = func() {}
+	}
+	if site.Deliver == nil {
+		site.Deliver = func() {}
 	}
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true

@@ -92,7 +92,9 @@ func open(ctx context.Context, where storage, publicURL string, zone *time.Locat
 		return nil, errors.Join(fmt.Errorf("open the usage spool: %w", err), st.Close())
 	}
 	a.controller = &agents.Controller{Store: st, Log: log.With("part", "controller"), Now: factory.Now}
-	a.watcher = &slo.Watcher{Store: st, Now: factory.Now, Log: log.With("part", "watcher"), Links: links(publicURL)}
+	a.watcher = &slo.Watcher{
+		Store: st, Budgets: budgets{st, a.gateway}.read, Now: factory.Now, Log: log.With("part", "watcher"), Links: links(publicURL),
+	}
 	a.sender = &notify.Sender{Store: st, Courier: notify.Shoutrrr, Now: factory.Now, Log: log.With("part", "alerts")}
 	a.handler, err = web.New(web.Site{
 		Store:     st,
@@ -100,6 +102,7 @@ func open(ctx context.Context, where storage, publicURL string, zone *time.Locat
 		Metrics:   a.gateway.MetricsHandler(),
 		Agents:    &agents.Intake{Fleet: st, Tunnels: a.tunnels, Log: log.With("part", "intake"), Now: factory.Now},
 		Poke:      a.poke,
+		Deliver:   a.sender.Poke,
 		Limits:    a.gateway,
 		Spool:     func() layout.Spool { return layout.Spool(a.gateway.SpoolState()) },
 		PublicURL: publicURL,
@@ -122,7 +125,9 @@ func links(publicURL string) slo.Links {
 		Deployment: func(id string, from, to time.Time) string {
 			return base + paths.With(paths.DeploymentMetrics(id), url.Values{"from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}})
 		},
+		Node:   func(clusterID, id string) string { return base + paths.Node(clusterID, id) },
 		Tenant: func(id string) string { return base + paths.Tenant(id) },
+		Alert:  func(id string) string { return base + paths.Alert(id) },
 	}
 }
 

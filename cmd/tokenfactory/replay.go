@@ -31,9 +31,9 @@ type replayCommand struct {
 
 	Console   string   `help:"Address of the console to compare with." placeholder:"URL"`
 	Token     string   `help:"Management token, to read the console." env:"TOKENFACTORY_TOKEN"`
-	Engine    []string `help:"Address of an engine whose metrics page is read before and after; once for each replica." placeholder:"URL"`
+	Engine    []string `help:"Address of an engine whose metrics page is read before and after; once for each replica. Without it the console's account of the engines is shown." placeholder:"URL"`
 	HTML      string   `name:"html" help:"Write the report to this file." placeholder:"FILE"`
-	Tolerance string   `help:"How far latencies may differ." default:"2%"`
+	Tolerance string   `help:"How far latencies may differ before the exit status is 1." default:"2%"`
 }
 
 // exitError ends the program with a status of its own.
@@ -50,8 +50,20 @@ const (
 	exitUsage   = 2
 )
 
-// patience is how long the console may take to have everything after the last answer.
-const patience = time.Minute
+// patience is how long the console may take to have everything after the last answer, and
+// enginePatience how long the engines' own figures may take, which not every engine has.
+const (
+	patience       = time.Minute
+	enginePatience = 30 * time.Second
+)
+
+// Help is what is printed below the list of flags.
+func (c *replayCommand) Help() string {
+	return "The exit status is 0 when everything agrees, 1 when a latency differs by more than the tolerance or any count of requests or tokens differs, and 2 when the flags make no sense. " +
+		"Time between gateway and engine that is in nobody's figures, such as a queue that the engine does not tell of, is shown and named; the figures agree all the same, so it alone leaves the status at 0. " +
+		"The engine's figures come from --engine, or else from the console, which shows them to operators. " +
+		"Where the console can tell the key's own requests apart, other traffic does not disturb the comparison."
+}
 
 func (c *replayCommand) Run(ctx context.Context, log *slog.Logger) error {
 	tolerance, plan, err := c.prepare()
@@ -90,6 +102,7 @@ func (c *replayCommand) Run(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 		said := between(before, after)
+		said.From, said.To = report.Began, time.Now()
 		e.Engine = &said
 	}
 	if c.Console == "" {
@@ -100,6 +113,9 @@ func (c *replayCommand) Run(ctx context.Context, log *slog.Logger) error {
 			return err
 		}
 		report.comparison = compare(e, tolerance)
+		if e.Engine == nil {
+			report.Notes = append(report.Notes, "The engine's own figures are for operators: give their management token, or --engine.")
+		}
 	}
 	report.print(os.Stdout)
 	if c.HTML != "" {
@@ -199,7 +215,7 @@ func stepFor(length time.Duration) time.Duration {
 // fill adds what the console says.
 func (c *replayConsole) fill(ctx context.Context, e *evidence) error {
 	ids := map[string]bool{}
-	whole := 0
+	whole := 0 // requests that were answered to their end
 	for i := range e.Outcomes {
 		if o := &e.Outcomes[i]; o.whole() {
 			whole++
@@ -216,12 +232,30 @@ func (c *replayConsole) fill(ctx context.Context, e *evidence) error {
 	if deployment == "" {
 		return nil // which the comparison says
 	}
-	shown, err := c.shown(ctx, deployment, keyID, e.From, e.To, int64(whole), patience)
+	if e.Engine == nil {
+		// A reading of the engine comes a moment after what it counts.
+		if e.Engine, err = c.engine(ctx, deployment, e.From, e.To.Add(enginePatience), int64(whole), enginePatience); err != nil {
+			return err
+		}
+	}
+	// What one key did is kept by the minute. The window's edges are then whole minutes, with
+	// whatever else the key did in them, which the ledger has too.
+	from, to := e.From.Truncate(metrics.KeyStep), e.To.Add(metrics.KeyStep-1).Truncate(metrics.KeyStep)
+	most := func(keyID string, from, to time.Time) int64 {
+		return int64(max(whole, len(e.behind(deployment, keyID, from, to)[metrics.E2E])))
+	}
+	shown, err := c.shown(ctx, deployment, keyID, from, to, most(keyID, from, to), patience)
 	if err != nil {
 		return err
 	}
-	// A long run may have been shown in coarser steps, which begin earlier.
-	e.From, e.Shown = shown.From, &shown
+	if shown.KeyID == "" { // a console that does not tell keys apart
+		to = e.To
+		if shown, err = c.shown(ctx, deployment, "", e.From, to, most("", e.From, to), patience); err != nil {
+			return err
+		}
+	}
+	// A long run may have been shown in coarser steps, which begin earlier and end later.
+	e.From, e.To, e.Shown = shown.From, shown.end(to), &shown
 	return nil
 }
 

@@ -55,6 +55,15 @@ func (e *evidence) own() (rows []replayRow, deployment, keyID string) {
 	return rows, deployment, keyID
 }
 
+// behind are the values of the requests that the dashboard's figures are of, in a window:
+// of one key, or of everybody.
+func (e *evidence) behind(deployment, keyID string, from, to time.Time) map[metrics.Name]exact {
+	return values(e.Rows, func(r replayRow, ms float64) bool {
+		at := r.Time.Add(time.Duration(ms * float64(time.Millisecond)))
+		return r.Deployment == deployment && (keyID == "" || r.KeyID == keyID) && !at.Before(from) && at.Before(to)
+	})
+}
+
 // compare holds the client's figures against the gateway's ledger, request by request
 // and to the token, and the dashboard's percentiles against the very requests that its
 // window has.
@@ -64,15 +73,15 @@ func compare(e evidence, tolerance float64) comparison {
 	c.reconcile(e, own)
 	ledger := values(own, nil)
 	behind := ledger // the requests behind the dashboard's figures
-	if e.Shown != nil && e.Shown.KeyID == "" {
-		inWindow := func(r replayRow, ms float64) bool {
-			at := r.Time.Add(time.Duration(ms * float64(time.Millisecond)))
-			return r.Deployment == deployment && !at.Before(e.From) && at.Before(e.To)
-		}
-		behind = values(e.Rows, inWindow)
+	if e.Shown != nil {
+		behind = e.behind(deployment, e.Shown.KeyID, e.From, e.To)
 		c.Others = max(0, len(behind[metrics.E2E])-len(ledger[metrics.E2E]))
 		if c.Others > 0 {
-			c.Notes = append(c.Notes, fmt.Sprintf("The window has %d requests of others too. The dashboard's figures, which are of all, are held against all of them in the ledger.", c.Others))
+			whose := "of others"
+			if e.Shown.KeyID != "" {
+				whose = "with the same key"
+			}
+			c.Notes = append(c.Notes, fmt.Sprintf("The window has %d requests %s too. The dashboard's figures, which are of all, are held against all of them in the ledger.", c.Others, whose))
 		}
 	}
 	for _, name := range []metrics.Name{metrics.TTFT, metrics.ITL, metrics.E2E} {
@@ -80,7 +89,7 @@ func compare(e evidence, tolerance float64) comparison {
 			c.latency(e, name, i, q, ledger[name], behind[name], tolerance)
 		}
 	}
-	c.gap(e, own, tolerance)
+	c.gap(e, deployment, tolerance)
 	c.Agrees = len(c.Findings) == 0
 	return c
 }
@@ -200,8 +209,8 @@ func (c *comparison) latency(e evidence, name metrics.Name, i int, q float64, le
 		}
 	}
 	if e.Engine != nil {
-		if h, ok := e.Engine.Histograms[engineName[name]]; ok {
-			r.Engine = estimateText(h.Quantile(q))
+		if t, ok := e.Engine.Times[engineName[name]]; ok && t.N > 0 {
+			r.Engine = estimateText(t.Q[i])
 		}
 	}
 	worst := 0.0

@@ -131,7 +131,7 @@ func TestRequestsOfOthersAreToldApart(t *testing.T) {
 
 func TestTimeInNobodysFiguresIsNamed(t *testing.T) {
 	histogram := func(mean float64) *engineSaid {
-		return &engineSaid{Histograms: map[metrics.Name]metrics.Histogram{metrics.EngineTTFT: {Bounds: []float64{1000}, Counts: []float64{100}, Sum: 100 * mean, Count: 100}}}
+		return &engineSaid{From: agreeing(1).From, To: agreeing(1).To, Times: map[metrics.Name]engineTime{metrics.EngineTTFT: engineTimeOf(metrics.Histogram{Bounds: []float64{1000}, Counts: []float64{100}, Sum: 100 * mean, Count: 100})}}
 	}
 	e := agreeing(100) // mean TTFT 149.5 ms
 	e.Engine = histogram(147)
@@ -151,7 +151,25 @@ func TestTimeInNobodysFiguresIsNamed(t *testing.T) {
 	if c := compare(e, 0.02); c.Hidden {
 		t.Errorf("the gateway's queue is taken for a hidden one: %v", c.Notes)
 	}
-	e.Engine = &engineSaid{}
+	// Of others' requests, which are not in the ledger that may be read, nothing follows.
+	e.Engine = histogram(50)
+	e.Rows = e.Rows[:80]
+	if c := compare(e, 0.02); c.Hidden || !strings.Contains(strings.Join(c.Notes, "\n"), "counts 100 first tokens and the ledger 80") {
+		t.Errorf("hidden %v, notes %v", c.Hidden, c.Notes)
+	}
+	// Others that are in both sides' figures are in both means.
+	e = agreeing(100)
+	slow := 1149.5
+	for i := range 100 {
+		e.Rows = append(e.Rows, replayRow{ID: fmt.Sprint("other", i), Time: e.From.Add(time.Second), Deployment: "d", TTFTMS: &slow})
+	}
+	both := engineTimeOf(metrics.Histogram{Bounds: []float64{2000}, Counts: []float64{200}, Sum: 200 * 649, Count: 200})
+	e.Engine = &engineSaid{From: e.From, To: e.To, Times: map[metrics.Name]engineTime{metrics.EngineTTFT: both}}
+	if c := compare(e, 0.02); c.Hidden {
+		t.Errorf("others' waits are taken for a hidden queue: %v", c.Notes)
+	}
+	e = agreeing(100)
+	e.Engine = &engineSaid{From: e.From, To: e.To}
 	if c := compare(e, 0.02); c.Hidden || !strings.Contains(strings.Join(c.Notes, "\n"), "does not report") {
 		t.Errorf("notes %v", c.Notes)
 	}

@@ -52,12 +52,51 @@ func (l shownLatency) at(i int) *float64 { return []*float64{l.P50, l.P90, l.P95
 type shownMetrics struct {
 	From    time.Time `json:"from"`
 	To      time.Time `json:"to"`
+	StepS   int64     `json:"step_s"`
 	KeyID   string    `json:"key_id"` // set where the figures are of this key alone
 	Summary struct {
 		TTFT shownLatency `json:"ttft_ms"`
 		ITL  shownLatency `json:"itl_ms"`
 		E2E  shownLatency `json:"e2e_ms"`
 	} `json:"summary"`
+	Engine *shownEngine `json:"engine"` // what the engines say; for operators alone
+}
+
+// shownEngine is what the engines said of everybody's requests, as the console has it.
+type shownEngine struct {
+	TTFT   shownTime `json:"ttft_ms"`
+	ITL    shownTime `json:"itl_ms"`
+	E2E    shownTime `json:"e2e_ms"`
+	Prompt *float64  `json:"prompt_tokens"`
+	Output *float64  `json:"completion_tokens"`
+}
+
+type shownTime struct {
+	N       float64          `json:"n"`
+	Average *float64         `json:"avg"`
+	P50     metrics.Estimate `json:"p50"`
+	P90     metrics.Estimate `json:"p90"`
+	P95     metrics.Estimate `json:"p95"`
+	P99     metrics.Estimate `json:"p99"`
+}
+
+func (s shownTime) time() engineTime {
+	return engineTime{N: s.N, Mean: s.Average, Q: []metrics.Estimate{s.P50, s.P90, s.P95, s.P99}}
+}
+
+func (s shownEngine) said() *engineSaid {
+	return &engineSaid{Prompt: s.Prompt, Output: s.Output, Times: map[metrics.Name]engineTime{
+		metrics.EngineTTFT: s.TTFT.time(), metrics.EngineITL: s.ITL.time(), metrics.EngineE2E: s.E2E.time(),
+	}}
+}
+
+// end is where the last step of the window ends: the figures of a step are of all of it.
+func (m shownMetrics) end(asked time.Time) time.Time {
+	step := time.Duration(m.StepS) * time.Second
+	if step <= 0 || !m.From.Before(asked) {
+		return asked
+	}
+	return m.From.Add((asked.Sub(m.From) + step - 1) / step * step)
 }
 
 func (m shownMetrics) latency(n metrics.Name) shownLatency {
@@ -166,6 +205,26 @@ func (c *replayConsole) shown(ctx context.Context, deployment, keyID string, fro
 		}
 		if err := pause(ctx, time.Second); err != nil {
 			return m, err
+		}
+	}
+}
+
+// engine waits until the engines' own figures, which agents read every few seconds, are of
+// at least n first tokens, or for patience. They are nil for who may not see them.
+func (c *replayConsole) engine(ctx context.Context, deployment string, from, to time.Time, n int64, patience time.Duration) (*engineSaid, error) {
+	deadline := time.Now().Add(patience)
+	for {
+		m, err := c.metrics(ctx, deployment, "", from, to)
+		if err != nil || m.Engine == nil {
+			return nil, err
+		}
+		if m.Engine.TTFT.N >= float64(n) || time.Now().After(deadline) {
+			said := m.Engine.said()
+			said.From, said.To = m.From, m.end(to)
+			return said, nil
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, err
 		}
 	}
 }

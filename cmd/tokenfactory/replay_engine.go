@@ -5,15 +5,33 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"tokenfactory/engines"
 	"tokenfactory/metrics"
 )
 
-// engineSaid is what the engines counted between two readings of their pages.
+// engineSaid is what the engines say of themselves: counted between two readings of their
+// pages or, as the console has it, in its window. Either is of everybody's requests.
 type engineSaid struct {
-	Histograms     map[metrics.Name]metrics.Histogram // milliseconds
+	From, To       time.Time
+	Times          map[metrics.Name]engineTime
 	Prompt, Output *float64
+}
+
+// engineTime is one of the engines' histograms, in milliseconds.
+type engineTime struct {
+	N    float64
+	Mean *float64
+	Q    []metrics.Estimate // in the order of metrics.Percentiles
+}
+
+func engineTimeOf(h metrics.Histogram) engineTime {
+	out := engineTime{N: h.Count, Mean: h.Mean()}
+	for _, q := range metrics.Percentiles {
+		out.Q = append(out.Q, h.Quantile(q))
+	}
+	return out
 }
 
 // readPages reads the metrics pages of engines.
@@ -46,18 +64,22 @@ func readPages(ctx context.Context, c *http.Client, urls []string) ([]engines.Re
 
 // between adds up what each engine did between its two readings.
 func between(before, after []engines.Reading) engineSaid {
-	said := engineSaid{Histograms: map[metrics.Name]metrics.Histogram{}}
+	said := engineSaid{Times: map[metrics.Name]engineTime{}}
+	sums := map[metrics.Name]metrics.Histogram{}
 	for i := range after {
 		d := engines.Delta(before[i], after[i])
 		for name, h := range d.Histograms {
 			h = h.Scale(1000)
-			if have, ok := said.Histograms[name]; ok {
+			if have, ok := sums[name]; ok {
 				h = have.Add(h)
 			}
-			said.Histograms[name] = h
+			sums[name] = h
 		}
 		said.Prompt = plus(said.Prompt, d.PromptTokens)
 		said.Output = plus(said.Output, d.GenerationTokens)
+	}
+	for name, h := range sums {
+		said.Times[name] = engineTimeOf(h)
 	}
 	return said
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,10 +27,21 @@ type replayWorld struct {
 	route   factory.Route
 	rows    []factory.Usage
 	buckets []metrics.Bucket
+	ofKeys  []metrics.Bucket // by the minute, as a console keeps them
 	spoil   func(*factory.Usage)
+
+	otherHash string
+	earlier   int          // requests with the same key before the replay
+	others    int          // requests with another key meanwhile
+	keyless   bool         // the console does not tell keys apart
+	tells     bool         // the console has the engine's account, and nobody else
+	engine    *shownEngine // that account
 }
 
 func (w *replayWorld) KeyByHash(_ context.Context, hash string) (factory.Key, error) {
+	if hash == w.otherHash {
+		return factory.Key{ID: "key2", TenantID: "tenant2", Hash: hash, Scope: factory.ScopeInference}, nil
+	}
 	if hash != w.hash {
 		return factory.Key{}, factory.Errorf(factory.NotFound, "There is no such key.")
 	}
@@ -60,12 +72,16 @@ func (w *replayWorld) AppendUsage(_ context.Context, rows []factory.Usage) error
 func (w *replayWorld) MergeBuckets(_ context.Context, buckets []metrics.Bucket) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, b := range buckets {
-		if b.KeyID == "" {
+	spread, err := metrics.Spread(buckets)
+	for _, b := range spread {
+		switch {
+		case b.KeyID == "" && b.Step == 10*time.Second:
 			w.buckets = append(w.buckets, b)
+		case b.KeyID != "" && b.Step == time.Minute:
+			w.ofKeys = append(w.ofKeys, b)
 		}
 	}
-	return nil
+	return err
 }
 
 // ServeHTTP answers as the console's API does.
@@ -102,8 +118,14 @@ func (w *replayWorld) shown(r *http.Request) (m shownMetrics, err error) {
 	if m.To, err = time.Parse(time.RFC3339, r.URL.Query().Get("to")); err != nil {
 		return m, err
 	}
+	m.Engine, m.StepS = w.engine, 10
+	buckets := w.buckets
+	if key := r.URL.Query().Get("key"); key != "" && !w.keyless {
+		m.KeyID, m.StepS, m.From = key, 60, m.From.Truncate(time.Minute)
+		buckets = slices.DeleteFunc(slices.Clone(w.ofKeys), func(b metrics.Bucket) bool { return b.KeyID != key })
+	}
 	for name, into := range map[metrics.Name]*shownLatency{metrics.TTFT: &m.Summary.TTFT, metrics.ITL: &m.Summary.ITL, metrics.E2E: &m.Summary.E2E} {
-		s, err := metrics.SeriesOf(name, metrics.Window{From: m.From, To: m.To, Step: 10 * time.Second}, w.buckets)
+		s, err := metrics.SeriesOf(name, metrics.Window{From: m.From, To: m.To, Step: time.Duration(m.StepS) * time.Second}, buckets)
 		if err != nil {
 			return m, err
 		}
@@ -118,14 +140,21 @@ const anyTime = 1e6
 // replayed sends 40 requests through a factory and compares.
 func replayed(t *testing.T, o sim.Options, tolerance float64, spoil func(*factory.Usage)) comparison {
 	t.Helper()
+	return (&replayWorld{spoil: spoil}).replayed(t, o, tolerance)
+}
+
+func (w *replayWorld) replayed(t *testing.T, o sim.Options, tolerance float64) comparison {
+	t.Helper()
 	o.Model = "m"
 	engine := httptest.NewServer(sim.New(o))
 	t.Cleanup(engine.Close)
 	secret, hash := factory.NewSecret(factory.PrefixKey)
-	w := &replayWorld{hash: hash, spoil: spoil, route: factory.Route{
+	otherSecret, otherHash := factory.NewSecret(factory.PrefixKey)
+	w.hash, w.otherHash = hash, otherHash
+	w.route = factory.Route{
 		Deployment: factory.Deployment{ID: "d1", Name: "dep", DeploymentSpec: factory.DeploymentSpec{PublicName: "m", Engine: "sim", SharedWithAll: true}},
 		Replicas:   []factory.Replica{{ID: "A", URL: engine.URL, ServedName: "m"}},
-	}}
+	}
 	g := &gateway.Gateway{Keys: w, Routes: w, Deployments: w, Ledger: w, Buckets: w, SpoolDir: t.TempDir(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if err := g.Open(); err != nil {
 		t.Fatal(err)
@@ -151,18 +180,39 @@ func replayed(t *testing.T, o sim.Options, tolerance float64, spoil func(*factor
 	}
 	client := &replayClient{HTTP: newReplayHTTP(), Base: v1Base(front.URL), Key: secret, Model: "m", Seed: 1}
 	t.Cleanup(client.HTTP.CloseIdleConnections)
+	from := time.Now().Truncate(10 * time.Second)
+	sendAll := func(secret string, n int) {
+		other := *client
+		other.Key = secret
+		for _, o := range other.run(t.Context(), plan[:n], &replayCounts{all: n}) {
+			if !o.whole() {
+				t.Error(o.Err)
+			}
+		}
+	}
+	sendAll(secret, w.earlier)
+	began := time.Now()
 	before, err := readPages(t.Context(), client.HTTP, []string{engine.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	from := time.Now().Truncate(10 * time.Second)
+	sendAll(otherSecret, w.others)
 	e := evidence{Outcomes: client.run(t.Context(), plan, &replayCounts{all: len(plan)}), From: from, To: time.Now().Add(10 * time.Second).Truncate(10 * time.Second)}
 	after, err := readPages(t.Context(), client.HTTP, []string{engine.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
 	said := between(before, after)
-	e.Engine = &said
+	said.From, said.To = began, time.Now()
+	if w.tells {
+		w.engine = &shownEngine{Prompt: said.Prompt, Output: said.Output}
+		for name, into := range map[metrics.Name]*shownTime{metrics.EngineTTFT: &w.engine.TTFT, metrics.EngineITL: &w.engine.ITL, metrics.EngineE2E: &w.engine.E2E} {
+			x := said.Times[name]
+			*into = shownTime{x.N, x.Mean, x.Q[0], x.Q[1], x.Q[2], x.Q[3]}
+		}
+	} else {
+		e.Engine = &said
+	}
 	console := &replayConsole{HTTP: client.HTTP, Base: back.URL, Token: "management"}
 	if err := console.fill(t.Context(), &e); err != nil {
 		t.Fatal(err)
@@ -203,6 +253,49 @@ func TestReplayFindsATokenThatTheLedgerLost(t *testing.T) {
 func TestReplayNamesAQueueThatTheEngineHides(t *testing.T) {
 	c := replayed(t, sim.Options{TTFT: time.Millisecond, Faults: []sim.Fault{{Kind: sim.HiddenQueue, Delay: 300 * time.Millisecond}}}, 0.02, nil)
 	if all := strings.Join(c.Notes, "\n"); !c.Hidden || !strings.Contains(all, "Hidden queue or network between gateway and engine") {
+		t.Errorf("hidden %v, notes:\n%s", c.Hidden, all)
+	}
+}
+
+func TestReplayIsNotDisturbedByOtherTraffic(t *testing.T) {
+	for name, c := range map[string]struct {
+		world  *replayWorld
+		others int
+		says   string
+	}{
+		"others, told apart":     {&replayWorld{others: 15}, 0, ""},
+		"others, not told apart": {&replayWorld{others: 15, keyless: true}, 15, "15 requests of others"},
+		"the same key before":    {&replayWorld{earlier: 15}, 15, "15 requests with the same key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := c.world.replayed(t, sim.Options{TTFT: 5 * time.Millisecond, ITL: time.Millisecond, Jitter: 0.3}, 0.5)
+			if all := strings.Join(got.Notes, "\n"); got.Others != c.others || !strings.Contains(all, c.says) || c.says == "" && strings.Contains(all, "too. The dashboard's") {
+				t.Errorf("%d others, notes:\n%s", got.Others, all)
+			}
+			for _, f := range got.Findings { // what a busy machine does to the client is not tested
+				if !strings.Contains(f, "the gateway has") {
+					t.Error(f)
+				}
+			}
+		})
+	}
+}
+
+func TestReplayTakesTheEnginesFiguresFromTheConsole(t *testing.T) {
+	w := &replayWorld{tells: true}
+	c := w.replayed(t, sim.Options{TTFT: time.Millisecond, Faults: []sim.Fault{{Kind: sim.HiddenQueue, Delay: 300 * time.Millisecond}}}, 0.02)
+	if all := strings.Join(c.Notes, "\n"); !c.Hidden || !strings.Contains(all, "Hidden queue or network between gateway and engine") {
+		t.Errorf("hidden %v, notes:\n%s", c.Hidden, all)
+	}
+	for _, r := range c.Rows {
+		if r.Engine == "–" && r.Metric != "Answers, whole" {
+			t.Errorf("the engine's column is empty: %+v", r)
+		}
+	}
+	// Others in the engine's account are in the ledger as well.
+	w = &replayWorld{tells: true, others: 15}
+	c = w.replayed(t, sim.Options{TTFT: time.Millisecond, Faults: []sim.Fault{{Kind: sim.HiddenQueue, Delay: 300 * time.Millisecond}}}, 0.02)
+	if all := strings.Join(c.Notes, "\n"); !c.Hidden || c.Others != 0 || strings.Contains(all, "cannot be told") {
 		t.Errorf("hidden %v, notes:\n%s", c.Hidden, all)
 	}
 }

@@ -118,8 +118,8 @@ export function dress(raw, host) {
 
 function dressZoom(zoom, get) {
   if (zoom.type === "inside") {
-    // The bare wheel scrolls the page.
-    return { ...zoom, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, moveOnMouseMove: true };
+    // The bare wheel scrolls the page, and a drag picks a piece.
+    return { ...zoom, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false, moveOnMouseMove: false };
   }
   return {
     ...zoom,
@@ -180,4 +180,13 @@ function describe(params, unit, order, { said = {}, samples = false }) {
   });
   const count = samples ? `\n${withUnit(row.at(-1), row.at(-1) === 1 ? "sample" : "samples")}` : "";
   return `${when}\n${lines.join("\n")}${count}`;
+}
+
+// say writes a step of an option from the server in a sentence, without the lines that are
+// switched off.
+export function say(raw, i, unit, hidden) {
+  const value = [raw.dataset].flat()[0].source[i];
+  const params = raw.series.map(({ name, encode }) => ({ seriesName: name, value, encode, dataIndex: i, marker: "" }));
+  const order = raw.legend.data.filter((name) => !hidden.has(name));
+  return describe(params, unit, order, raw).replaceAll("   ", " ").replaceAll("\n", ", ");
 }

@@ -27,6 +27,8 @@ type Plot struct {
 	Stacked bool
 	// Share is a plot of percentages: its axis ends at 100.
 	Share bool
+	// Floor is where the axis begins, when there are values below zero.
+	Floor float64
 	// Digits are kept after the point.
 	Digits    int
 	Objective *Objective
@@ -50,6 +52,9 @@ func Lines(w metrics.Window, lines []Line, plot Plot) Option {
 		most = 100
 	}
 	c := overTime(w, names, most)
+	if plot.Floor < 0 {
+		c.YAxisList[0].Min = plot.Floor
+	}
 	c.AddDataset(opts.Dataset{Source: table(w, lines, plot.Digits)})
 	for i, l := range lines {
 		options := append([]echarts.SeriesOpts{encoded(i + 1)}, l.looks(plot.Stacked)...)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"tokenfactory/factory"
+	"tokenfactory/slo"
 )
 
 // objectives reads the promises that were typed; empty fields are the workload's.
@@ -26,9 +27,6 @@ func positive(errs factory.FieldErrors, field, text string) float64 {
 	return v
 }
 
-// alertFactors are how many times too fast a budget burns when alerts fire.
-var alertFactors = []float64{14.4, 6, 3, 1}
-
 // ReachWarning says which alerts an objective rules out; empty when there is none.
 func (f Form) ReachWarning() string {
 	errs := factory.FieldErrors{}
@@ -37,15 +35,15 @@ func (f Form) ReachWarning() string {
 		return ""
 	}
 	var out []string
-	most := 1 / (1 - s.ObjectiveShare())
-	for _, factor := range alertFactors {
-		if most <= factor {
-			out = append(out, decimal(factor))
+	for _, w := range slo.Windows {
+		if !slo.Reachable(s.ObjectiveShare(), w.Factor) {
+			out = append(out, decimal(w.Factor))
 		}
 	}
 	if len(out) == 0 {
 		return ""
 	}
+	most := 1 / (1 - s.ObjectiveShare())
 	return "With " + decimal(s.ObjectivePercent) + " % the error budget can burn at most " + decimal(math.Round(10*most)/10) + " times too fast, so that alerts for " +
 		strings.Join(out, " and ") + " times too fast can never fire. Choose a higher objective if somebody should be woken up."
 }

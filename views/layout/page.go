@@ -22,6 +22,8 @@ const (
 	NavAliases     Nav = "aliases"
 	NavTenants     Nav = "tenants"
 	NavUsage       Nav = "usage"
+	NavObjectives  Nav = "objectives"
+	NavAlerts      Nav = "alerts"
 
 	NavModels  Nav = "models"
 	NavKeys    Nav = "keys"
@@ -79,6 +81,8 @@ var operatorNav = []navItem{
 	{NavAliases, "Aliases", "share", paths.Aliases},
 	{NavTenants, "Tenants", "tenant", paths.Tenants},
 	{NavUsage, "Usage", "usage", paths.Usage},
+	{NavObjectives, "Objectives", "target", paths.Objectives},
+	{NavAlerts, "Alerts", "bell", paths.Alerts},
 }
 
 func tenantNav(name string) []navItem {
@@ -151,4 +155,4 @@ func (p Page) userName() string {
 
 // htmxConfig: the answers of failed requests are swapped, but the server aims them at
 // the place for problems; see web/respond.
-const htmxConfig = `{"includeIndicatorCSS":false,"noSwap":[204,304],"defaultTimeout":20000}`
+const htmxConfig = `{"includeIndicatorCSS":false,"noSwap":[204,304],"defaultTimeout":20000,"morphIgnore":["data-htmx-powered","open"]}`

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"tokenfactory/metrics"
 	"tokenfactory/views/charts"
 	"tokenfactory/views/ui"
@@ -28,6 +30,8 @@ type Chart struct {
 	Notes []remark
 	// Absent says why there is nothing to draw.
 	Absent string
+	// After stands under the chart, also when there is nothing to draw.
+	After  templ.Component
 	Window metrics.Window
 }
 

@@ -65,8 +65,8 @@ func (m Measured) concurrency() Chart {
 		Do:   "Requests that are held for long: add replicas, or let one replica take more at once.",
 		Plot: charts.Plot{Digits: 2},
 		Lines: []charts.Line{
-			{Name: "Average", Color: "--chart-1", Values: m.averages(metrics.InFlight)},
-			{Name: "Peak", Color: "--chart-2", Dash: "5 3", Values: m.Series[metrics.InFlight].Peak},
+			{Name: "Under way", Color: "--chart-1", Values: m.averages(metrics.InFlight)},
+			{Name: "Under way at most", Color: "--chart-2", Dash: "5 3", Values: m.Series[metrics.InFlight].Peak},
 			{Name: "Held", Color: "--chart-4", Dash: "2 3", Values: m.averages(metrics.Held)},
 		},
 	}

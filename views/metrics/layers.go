@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"slices"
+
 	"tokenfactory/factory"
 	"tokenfactory/metrics"
 )
@@ -17,6 +19,9 @@ func Layers(d factory.Deployment, m Measured, panels []Panel, infrastructure boo
 		Charts: []Chart{m.goodShare(d), m.journey()},
 	}
 	engine := Layer{Name: "infrastructure", Title: "What it runs on", About: "As engines and machines tell of themselves."}
+	if m.Budget != nil {
+		user.Charts = append(user.Charts, m.budget())
+	}
 	for _, p := range panels {
 		if p.Metric.Layer == metrics.UserLayer {
 			user.Panels = append(user.Panels, p)
@@ -27,6 +32,9 @@ func Layers(d factory.Deployment, m Measured, panels []Panel, infrastructure boo
 	workload := Layer{
 		Name: "workload", Title: "What is asked and answered", About: "The load, and what it costs.",
 		Charts: []Chart{m.requests(), m.tokens(), m.concurrency(), m.lengths(metrics.PromptLength), m.lengths(metrics.OutputLength), cost},
+	}
+	if m.OneTenant { // concurrency is sampled of everybody's requests together
+		workload.Charts = slices.DeleteFunc(workload.Charts, func(c Chart) bool { return c.Name == "concurrency" })
 	}
 	out := []Layer{user, workload}
 	if infrastructure {

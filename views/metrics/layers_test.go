@@ -1,12 +1,14 @@
 package metrics
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tokenfactory/factory"
 	"tokenfactory/metrics"
+	"tokenfactory/views/charts"
 )
 
 // measuredOf reads what a recorder was told, in the window of four minutes.
@@ -124,5 +126,41 @@ func TestDriftBeyondHalfAPercentIsAWarning(t *testing.T) {
 		if got := m.drift(); got.Icon != c.icon || !strings.Contains(plainText(got.Text), c.want) {
 			t.Errorf("%v and %v: %+v", c.ours, c.theirs, got)
 		}
+	}
+}
+
+// Charts of the page switch their lines on and off together by name.
+func TestLinesOfDifferentMeaningHaveDifferentNames(t *testing.T) {
+	m := measuredOf(t, func(r *metrics.Recorder) {
+		for _, row := range metrics.Catalogue {
+			if row.Shape == metrics.Bucketed {
+				r.ObserveHistogram(start, metrics.Of{Deployment: "d", Replica: "r"}, row.Name, metrics.Histogram{Bounds: []float64{1000}, Counts: []float64{1}, Count: 1, Sum: 10})
+			} else {
+				r.Observe(start, "d", "r", row.Name, 1, 2)
+			}
+		}
+	})
+	left := 0.5
+	m.Budget = &Budget{Share: 0.95, Left: []*float64{&left}}
+	layers, err := Layers(factory.Deployment{Price: &factory.Price{Currency: "USD", Input: "1", CachedInput: "1", Output: "1"}}, m, nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{"Average": "KV cache", "Peak": "KV cache", "Spread": "KV cache"}
+	for _, l := range layers {
+		for _, c := range l.Charts {
+			for _, line := range c.Lines {
+				if slices.Contains(charts.PercentileNames, line.Name) {
+					continue
+				}
+				if other, taken := seen[line.Name]; taken {
+					t.Errorf("%q is a line of %s and of %s", line.Name, other, c.Title)
+				}
+				seen[line.Name] = c.Title
+			}
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d lines", len(seen))
 	}
 }

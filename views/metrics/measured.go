@@ -11,14 +11,21 @@ type Measured struct {
 	Window metrics.Window
 	Now    time.Time
 	Series map[metrics.Name]metrics.Series
+	// OneTenant says that the series are of one tenant's requests, which engines do not
+	// tell apart.
+	OneTenant bool
 	// Machines are the GPUs of the nodes that its replicas run on.
 	Machines []Machine
+	// Budget is the error budget; nil where it is not shown.
+	Budget *Budget
 }
 
 // Machine is what one GPU said of itself in the window.
 type Machine struct {
-	Node   string
-	GPU    string
+	Node string
+	GPU  string
+	// Held says that a replica that is looked at runs on it.
+	Held   bool
 	Series map[metrics.Name]metrics.Series
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tokenfactory/factory"
+	"tokenfactory/metrics"
 	"tokenfactory/views/ui"
 	"tokenfactory/web/paths"
 )
@@ -55,8 +56,33 @@ type Query struct {
 	// Replica narrows the page down to one replica; empty is all of them, merged.
 	Replica string `query:"replica"`
 	Compare string `query:"compare"` // "previous" or empty
+	// Tenant narrows the page down to what one tenant did, and Key to one of its keys.
+	Tenant string `query:"tenant"`
+	Key    string `query:"key"`
+	// Places are set on a tenant's own page.
+	Places Places `query:"-"`
+	// Zoom is a piece of the range that is looked at closely; see Piece. The range stays
+	// beside it, so that leaving the zoom leads back.
+	Zoom string `query:"zoom"`
+	// Whole is the length of the range, whatever piece of it is shown.
+	Whole time.Duration `query:"-"`
 	// Errors are about From and To.
 	Errors factory.FieldErrors `query:"-"`
+}
+
+// Places are the addresses of a tenant's own page and of its file. On the operators' tab
+// they are empty.
+type Places struct{ Page, CSV string }
+
+// Own reports whether the page is a tenant's own.
+func (q Query) Own() bool { return q.Places.Page != "" }
+
+// LeastStep is the finest step that what is asked for is kept in; zero is the finest of all.
+func (q Query) LeastStep() time.Duration {
+	if q.Tenant != "" {
+		return metrics.KeyStep
+	}
+	return 0
 }
 
 // Custom reports whether the range is one with fixed ends.
@@ -69,17 +95,32 @@ func (q Query) Table() bool { return q.View == "table" }
 func (q Query) Compared() bool { return q.Compare == "previous" }
 
 func (q Query) url(deploymentID string) string {
-	return paths.With(paths.DeploymentMetrics(deploymentID), q.values())
+	return paths.With(q.page(deploymentID), q.values())
+}
+
+// page is the address without a query, which forms are sent to.
+func (q Query) page(deploymentID string) string {
+	if q.Own() {
+		return q.Places.Page
+	}
+	return paths.DeploymentMetrics(deploymentID)
 }
 
 // csv is where the same numbers are as a file.
 func (q Query) csv(deploymentID string) string {
 	q.View, q.Hide, q.Compare = "", "", ""
-	return paths.With(paths.DeploymentMetricsCSV(deploymentID), q.values())
+	file := paths.DeploymentMetricsCSV(deploymentID)
+	if q.Own() {
+		file = q.Places.CSV
+	}
+	return paths.With(file, q.values())
 }
 
 func (q Query) values() url.Values {
-	v := url.Values{"view": {q.View}, "hide": {q.Hide}, "replica": {q.Replica}, "compare": {q.Compare}}
+	v := url.Values{"view": {q.View}, "hide": {q.Hide}, "replica": {q.Replica}, "compare": {q.Compare}, "zoom": {q.Zoom}, "key": {q.Key}}
+	if !q.Own() {
+		v["tenant"] = []string{q.Tenant}
+	}
 	if q.Custom() {
 		v["from"], v["to"] = []string{q.From}, []string{q.To}
 	} else if q.Range != DefaultRange {
@@ -92,7 +133,7 @@ func (q Query) ranges(deploymentID string) []ui.Link {
 	var out []ui.Link
 	for _, r := range Ranges {
 		next := q
-		next.Range, next.From, next.To = r.Value, "", ""
+		next.Range, next.From, next.To, next.Zoom = r.Value, "", "", ""
 		out = append(out, ui.Link{Label: r.Label, Href: next.url(deploymentID), Current: !q.Custom() && q.Range == r.Value})
 	}
 	return out
@@ -116,6 +157,16 @@ func (q Query) comparisons(deploymentID string) []ui.Link {
 	}
 }
 
+// wider is the page without the last thing that it is narrowed down to: on a tenant's own
+// page the key, on the operators' tab the tenant.
+func (q Query) wider() Query {
+	q.Key = ""
+	if !q.Own() {
+		q.Tenant = ""
+	}
+	return q
+}
+
 // refresh is how often the tab reads itself anew; empty for a range that is over.
 func (q Query) refresh() string {
 	if q.Custom() {
@@ -125,12 +176,11 @@ func (q Query) refresh() string {
 	return r.Refresh
 }
 
-// hidden are the choices that the form of replicas keeps, by name.
-func (q Query) hidden() []ui.Option {
-	q.Replica = ""
+// hidden are the choices that a form keeps, by name: all but those that it makes.
+func (q Query) hidden(but ...string) []ui.Option {
 	var out []ui.Option
 	for name, values := range q.values() {
-		if values[0] != "" {
+		if values[0] != "" && !slices.Contains(but, name) {
 			out = append(out, ui.Option{Value: name, Label: values[0]})
 		}
 	}

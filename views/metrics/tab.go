@@ -23,6 +23,14 @@ type Tab struct {
 	Layers []Layer
 	// Replicas can be chosen; those that were measured in the range or run now.
 	Replicas []ui.Option
+	// Tenants and Keys can be chosen; those that were measured in the range.
+	Tenants, Keys []ui.Option
+	// TenantName and KeyName are of whom the page is narrowed down to.
+	TenantName, KeyName string
+	// ReplicaDropped is set when a replica was asked for together with a tenant.
+	ReplicaDropped bool
+	// Verdict is what the diagnosis says of the range; nil where it is not for who looks.
+	Verdict *Verdict
 	// Events are what happened to the deployment in the range.
 	Events []charts.Event
 	// LastRequest is when a request was last answered; nil before the first one.
@@ -56,6 +64,39 @@ func (t Tab) traffic() bool {
 	return false
 }
 
+// only says in words whose requests the page is about.
+func (t Tab) only() string {
+	switch {
+	case t.Query.Own() && t.Query.Key == "":
+		return "Your own requests"
+	case t.Query.Own():
+		return "Requests with your key " + t.KeyName
+	case t.Query.Key == "":
+		return "Only " + t.TenantName
+	}
+	return "Only " + t.TenantName + ", key " + t.KeyName
+}
+
+// emptyTitle and emptyText say that there was no request yet, and how to send one.
+func (t Tab) emptyTitle() string {
+	switch {
+	case t.Query.Key != "":
+		return "No request with this key has been answered yet"
+	case t.Query.Own():
+		return "No request of yours has been answered yet"
+	case t.Query.Tenant != "":
+		return "No request of this tenant has been answered yet"
+	}
+	return "No request has been answered yet"
+}
+
+func (t Tab) emptyText() string {
+	if t.Query.Own() {
+		return "Send one, and its figures appear here within seconds. Put the secret of a key of yours into the variable."
+	}
+	return "Send one, and its figures appear here within seconds. You need a key of a tenant that this deployment is shared with: put its secret into the variable."
+}
+
 // firstRequest is a command that sends one.
 func (t Tab) firstRequest() string {
 	name := strconv.Quote(t.Deployment.PublicName)
@@ -71,7 +112,7 @@ func (t Tab) firstRequest() string {
 
 // span is the window's length in words: "1 h".
 func (t Tab) span() string {
-	if r, ok := FindRange(t.Query.Range); ok && (!t.Query.Custom() || len(t.Query.Errors) > 0) {
+	if r, ok := FindRange(t.Query.Range); ok && !t.Query.zoomed() && (!t.Query.Custom() || len(t.Query.Errors) > 0) {
 		return r.Label
 	}
 	return ui.Span(t.Window.To.Sub(t.Window.From).Round(time.Minute))

@@ -121,6 +121,14 @@ func TestAddressesKeepWhatWasChosen(t *testing.T) {
 	if got := custom.url("d"); got != "/deployments/d/metrics?from=2026-11-30T10%3A00&to=2026-11-30T11%3A00" || custom.refresh() != "" {
 		t.Error(got, custom.refresh())
 	}
+	of := Query{Range: DefaultRange, Tenant: "t", Key: "k", Compare: "previous"}
+	if got := of.url("d"); got != "/deployments/d/metrics?compare=previous&key=k&tenant=t" || of.wider().url("d") != "/deployments/d/metrics?compare=previous" || of.LeastStep() != time.Minute {
+		t.Error(got, of.wider().url("d"), of.LeastStep())
+	}
+	of.Places = Places{Page: "/t/acme/models/chat/metrics", CSV: "/t/acme/models/chat/metrics.csv"}
+	if of.url("d") != "/t/acme/models/chat/metrics?compare=previous&key=k" || of.csv("d") != "/t/acme/models/chat/metrics.csv?key=k" || of.wider().url("d") != "/t/acme/models/chat/metrics?compare=previous" {
+		t.Error(of.url("d"), of.csv("d"), of.wider().url("d"))
+	}
 	for _, l := range custom.ranges("d") {
 		if l.Current || strings.Contains(l.Href, "from=") {
 			t.Errorf("%+v", l)

@@ -48,6 +48,7 @@ const (
 	UsageCSV      = "/usage.csv"
 	Requests      = "/usage/requests"
 	Objectives    = "/objectives"
+	ObjectivesCSV = "/objectives.csv"
 	Alerts        = "/alerts"
 	Silences      = "/alerts/silences"
 	NewSilence    = "/alerts/silences/new"
