@@ -46,7 +46,9 @@ var mayImport = map[string][]string{
 	"slo/notify":  {"slo", "metrics", "factory"},
 	"billing":     {"factory"},
 
-	"e2e": {},
+	"e2e":        {},
+	"e2e/bench":  {"..."}, // it runs the parts in its own process, to see what each costs
+	"e2e/faults": {"..."}, // a whole factory in one process
 }
 
 // mustNotReach names outside packages that a folder must not link, not even

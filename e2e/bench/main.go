@@ -46,6 +46,12 @@ func command(args []string) error {
 	if err := manyFiles(); err != nil {
 		return err
 	}
+	if len(args) > 0 && args[0] == "metrics" {
+		return measure(args[1:])
+	}
+	if len(args) > 0 && args[0] == "diagnosis" {
+		return benchDiagnosis(args[1:])
+	}
 	if len(args) > 1 && (args[0] == "engine" || args[0] == "proxy") {
 		ports := make([]int, len(args)-1)
 		for i, a := range args[1:] {
